@@ -40,6 +40,8 @@ impl Prim {
             Self::Exp => a.exp(),
             Self::Exp2 => a.exp2(),
             Self::Log => a.ln(),
+            Self::Log2 => a.log2(),
+            Self::Log10 => a.log10(),
             Self::Log1p => a.ln_1p(),
             Self::Tanh => a.tanh(),
             Self::Logistic => 1.0 / (1.0 + (-a).exp()),
@@ -51,8 +53,10 @@ impl Prim {
             Self::Erf => libm::erf(a),
             Self::Erfc => libm::erfc(a),
             Self::ErfInv => erf_inv(a),
+            Self::NormalCdf => normal_cdf(a),
             Self::Pow => a.powf(b),
             Self::Atan2 => a.atan2(b),
+            Self::Copysign => copysign(a, b),
             Self::Add => a + b,
             Self::Sub => a - b,
             Self::Mul if whole => f64::from((a as i32).wrapping_mul(b as i32)),
@@ -101,6 +105,16 @@ impl Prim {
             }
         })
     }
+}
+
+/// The share of a standard normal distribution that is below `x`.
+pub(crate) fn normal_cdf(x: f64) -> f64 {
+    0.5 * libm::erfc(-std::f64::consts::FRAC_1_SQRT_2 * x)
+}
+
+/// `|a|` with the sign of `b`, in which NaN counts as positive.
+fn copysign(a: f64, b: f64) -> f64 {
+    a.copysign(if b.is_nan() { 0.0 } else { b })
 }
 
 /// The number whose error function is `x`: Giles' approximation (2010, "Approximating the erfinv function", table
@@ -257,6 +271,23 @@ mod tests {
         assert!(Prim::Max.apply(DType::F32, [1.0, f64::NAN, 0.0]).is_nan());
         assert!(Prim::Min.apply(DType::F32, [f64::NAN, 1.0, 0.0]).is_nan());
         assert!(Prim::Max.apply(DType::F32, [0.0, -0.0, 0.0]).is_sign_negative());
+    }
+
+    /// Abramowitz and Stegun 1964, tables 26.1 (to 15 digits) and 26.2 (the negative decimal logarithm, to 5).
+    #[test]
+    fn the_normal_distribution_is_that_of_tables() {
+        for (x, share) in [
+            (0.0, 0.5),
+            (1.0, 0.841_344_746_068_543),
+            (2.0, 0.977_249_868_051_821),
+            (3.0, 0.998_650_101_968_370),
+        ] {
+            assert!((normal_cdf(x) - share).abs() < 1e-15, "{x}");
+            assert!((normal_cdf(-x) - (1.0 - share)).abs() < 1e-15, "{x}");
+        }
+        for (x, digits) in [(5.0, 6.54265), (10.0, 23.11805)] {
+            assert!((normal_cdf(-x).log10() + digits).abs() < 1e-5, "{x}");
+        }
     }
 
     #[test]

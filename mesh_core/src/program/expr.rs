@@ -60,7 +60,7 @@ macro_rules! methods {
         }
     };
 }
-methods! { abs Abs sign Sign floor Floor ceil Ceil round Round sqrt Sqrt rsqrt Rsqrt exp Exp exp2 Exp2 log Log log1p Log1p tanh Tanh logistic Logistic sin Sin cos Cos tan Tan asin Asin acos Acos erf Erf erfc Erfc erf_inv ErfInv }
+methods! { abs Abs sign Sign floor Floor ceil Ceil round Round sqrt Sqrt rsqrt Rsqrt exp Exp exp2 Exp2 log Log log2 Log2 log10 Log10 log1p Log1p tanh Tanh logistic Logistic sin Sin cos Cos tan Tan asin Asin acos Acos erf Erf erfc Erfc erf_inv ErfInv normal_cdf NormalCdf }
 
 macro_rules! binary_methods {
     ($($method:ident $prim:ident)*) => {
@@ -72,7 +72,7 @@ macro_rules! binary_methods {
         }
     };
 }
-binary_methods! { max Max min Min pow Pow atan2 Atan2 xor Xor shift_left Shl shift_right Shr modulo Mod equal Eq not_equal Ne less Lt less_equal Le greater Gt greater_equal Ge and And or Or }
+binary_methods! { max Max min Min pow Pow atan2 Atan2 copysign Copysign xor Xor shift_left Shl shift_right Shr modulo Mod equal Eq not_equal Ne less Lt less_equal Le greater Gt greater_equal Ge and And or Or }
 
 impl From<f64> for Expr {
     fn from(value: f64) -> Self {

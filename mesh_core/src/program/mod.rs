@@ -28,7 +28,7 @@ pub(crate) mod stablehlo;
 mod step;
 mod verify;
 
-pub(crate) use arithmetic::erf_inv;
+pub(crate) use arithmetic::{erf_inv, normal_cdf};
 pub use block::{Block, Program, Slot};
 pub use builder::Builder;
 pub use call::{Elements, ElementsMut, Opaque, UserKernel, View, ViewMut};

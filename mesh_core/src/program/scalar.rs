@@ -152,6 +152,10 @@ prims! {
     Exp2 "exp2" 1 10;
     /// Natural logarithm.
     Log "log" 1 10;
+    /// Logarithm to base two. In StableHLO a natural one times a number.
+    Log2 "log2" 1 10;
+    /// Logarithm to base ten. In StableHLO a natural one times a number.
+    Log10 "log10" 1 10;
     /// `log(1 + a)`, which does not cancel for small a.
     Log1p "log1p" 1 15;
     /// Hyperbolic tangent.
@@ -176,6 +180,8 @@ prims! {
     /// The number whose error function is a; infinite at -1 and 1, NaN beyond. In StableHLO the composite
     /// `chlo.erf_inv`.
     ErfInv "erf_inv" 1 50;
+    /// The share of a standard normal distribution that is below a. In StableHLO made of the composite `chlo.erfc`.
+    NormalCdf "normal_cdf" 1 30;
     /// Logical negation of bool, every bit's of i32.
     Not "not" 1 0;
     /// `a + b`; i32 wraps.
@@ -196,6 +202,8 @@ prims! {
     Min "min" 2 1;
     /// The angle of the point with ordinate a and abscissa b, from -pi to pi, by the signs of zeros too.
     Atan2 "atan2" 2 25;
+    /// `|a|` with the sign of b, whose zeros have one; NaN counts as positive there, since no sign of it is reliable.
+    Copysign "copysign" 2 1;
     /// Both; of i32 each bit.
     And "and" 2 0;
     /// Either; of i32 each bit.
@@ -253,6 +261,8 @@ impl Prim {
             | Self::Exp
             | Self::Exp2
             | Self::Log
+            | Self::Log2
+            | Self::Log10
             | Self::Log1p
             | Self::Tanh
             | Self::Logistic
@@ -264,7 +274,9 @@ impl Prim {
             | Self::Erf
             | Self::Erfc
             | Self::ErfInv
+            | Self::NormalCdf
             | Self::Atan2
+            | Self::Copysign
             | Self::Pow => dtype.is_float(),
             _ => true,
         }

@@ -15,7 +15,7 @@ use super::unary::unary;
 use super::{Elementwise, equal, log, map, select, sigmoid};
 use crate::room::*;
 use mesh_core::program::Expr;
-use std::f64::consts::{LN_2, LN_10, LOG2_E, LOG10_E};
+use std::f64::consts::{LN_2, LN_10};
 
 unary! {
     /// 2 to the x.
@@ -25,12 +25,12 @@ unary! {
 
     /// Logarithm to base two.
     Log2 log2 float;
-    value |x| LOG2_E * x.log();
+    value |x| x.log2();
     gradient |x, _, dy| Some(dy / (LN_2 * x));
 
     /// Logarithm to base ten.
     Log10 log10 float;
-    value |x| LOG10_E * x.log();
+    value |x| x.log10();
     gradient |x, _, dy| Some(dy / (LN_10 * x));
 }
 

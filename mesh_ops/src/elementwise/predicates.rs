@@ -89,7 +89,7 @@ pub fn nan_to_num(x: Tensor<'_>) -> Tensor<'_> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Copysign;
 
-/// `|a|` with the sign of `b`, whose zeros have one; floats.
+/// `|a|` with the sign of `b`, whose zeros have one, and in which NaN counts as positive; floats.
 ///
 /// ```
 /// # use mesh_ops::prelude::*;
@@ -106,10 +106,7 @@ impl Elementwise for Copysign {
     const NAME: &'static str = "copysign";
     const ARITY: usize = 2;
     fn expr(&self, x: Vec<Expr>) -> Expr {
-        let (size, b) = (x[0].clone().abs(), x[1].clone());
-        // The sum has the sign of b and is never 0: what zeros divide is infinite.
-        let negative = (b.clone() + 1.0 / b).less(0.0);
-        negative.select(-size.clone(), size)
+        x[0].clone().copysign(x[1].clone())
     }
     fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
         let of_b = copysign(dy.scalar_like(1.0), x[1]);

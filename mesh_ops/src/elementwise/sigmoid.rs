@@ -17,8 +17,8 @@
 //! overflows nor loses small values. `swish`, `gelu` and `gelu_exact` are NaN at minus infinity. None
 //! is linear.
 
-use super::exp;
 use super::unary::unary;
+use super::{Elementwise, exp, map};
 use crate::room::*;
 use mesh_core::program::Expr;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -62,16 +62,11 @@ unary! {
         Some(dy * (s * (1.0 + x * (1.0 - s))))
     };
 
-    /// `0.5 x (1 + erf(x / sqrt(2)))`, the Gaussian error linear unit. For negative x it is computed as
-    /// `0.5 x erfc(-x / sqrt(2))`, which does not cancel; rounding `x / sqrt(2)` there costs about
-    /// `x^2` ulps of the result.
+    /// `0.5 x (1 + erf(x / sqrt(2)))`, the Gaussian error linear unit. It is computed as `x P` with the share P of
+    /// a normal distribution that is below x, which does not cancel for negative x.
     GeluExact gelu_exact float;
-    value |x| 0.5 * x.clone() * (-FRAC_1_SQRT_2 * x).erfc();
-    gradient |x, _, dy| {
-        let below = 0.5 * erfc(-FRAC_1_SQRT_2 * x);
-        let density = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * exp(-0.5 * (x * x));
-        Some(dy * (below + x * density))
-    };
+    value |x| x.clone() * x.normal_cdf();
+    gradient |x, _, dy| Some(dy * (normal_cdf(x) + x * normal_density(x)));
 
     /// `0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))`, the Gaussian error linear unit in its
     /// tanh approximation.
@@ -86,6 +81,30 @@ unary! {
         let inner = GELU_SCALE * (1.0 + 3.0 * GELU_CUBIC * square);
         Some(dy * (s * (1.0 + x * ((1.0 - s) * inner))))
     };
+}
+
+/// The share of a standard normal distribution that is below `x`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct NormalCdf;
+
+impl Elementwise for NormalCdf {
+    const NAME: &'static str = "normal_cdf";
+    const ARITY: usize = 1;
+    fn expr(&self, x: Vec<Expr>) -> Expr {
+        x[0].clone().normal_cdf()
+    }
+    fn gradient<'g>(&self, x: &[Tensor<'g>], _: Tensor<'g>, dy: Tensor<'g>) -> Grads<'g> {
+        Ok(vec![Some(dy * normal_density(x[0]))])
+    }
+}
+
+fn normal_cdf(x: Tensor<'_>) -> Tensor<'_> {
+    map(NormalCdf, &[x])
+}
+
+/// The slope of [`normal_cdf`].
+fn normal_density(x: Tensor<'_>) -> Tensor<'_> {
+    0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * exp(-0.5 * (x * x))
 }
 
 #[cfg(any(test, feature = "testing"))]
@@ -106,6 +125,7 @@ pub(crate) mod proof {
             &Elements::<Map<GeluExact>>(|_, x, _| {
                 0.5 * x[0] * (1.0 + error_function(x[0] / SQRT_2))
             }),
+            &Elements::<Map<NormalCdf>>(|_, x, _| 0.5 * (1.0 + error_function(x[0] / SQRT_2))),
             &Elements::<Map<Gelu>>(|_, x, _| {
                 let inner = (2.0 / PI).sqrt() * (x[0] + 0.044715 * x[0].powi(3));
                 0.5 * x[0] * (1.0 + inner.tanh())

@@ -23,17 +23,16 @@ fn differences_near_zero_keep_their_digits() {
     assert!(off <= 5.0, "log1p is {off} ulp off at {at:e}");
 }
 
-/// Rounding `x / sqrt(2)` and `1 / sqrt(2)` to f32 costs `erfc` up to `1.3 x^2` ulps in any
-/// implementation; the other errors are a few ulps. The exact tail ends where `erfc` is no normal
-/// f32 any more.
+/// The share of the normal distribution is at most 5 ulp off; of the product, whose digits may be finer, that is
+/// somewhat more. The exact tail ends where the share is no normal f32 any more.
 #[test]
 fn gelu_keeps_its_tail() {
     let exact = |x: f64| 0.5 * x * libm::erfc(-x * std::f64::consts::FRAC_1_SQRT_2);
     const TAIL: f32 = -12.9;
+    const ULPS: f64 = 7.0;
     for end in [-1.0, -3.0, -5.0, -8.0, TAIL] {
         let (off, at) = worst(|x| x.gelu_exact(), exact, |x| x >= end && x < 20.0 && x != 0.0);
-        let bound = 4.0 + 1.3 * f64::from(end * end);
-        assert!(off <= bound, "gelu_exact is {off} ulp off at {at:e}");
+        assert!(off <= ULPS, "gelu_exact is {off} ulp off at {at:e}");
     }
     let least = f64::from(f32::from_bits(1));
     for x in (0..300).map(|i| TAIL - i as f32 / 100.0) {

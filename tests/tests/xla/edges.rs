@@ -128,6 +128,8 @@ fn is_exact(prim: Prim, dtype: DType) -> bool {
         Prim::Exp,
         Prim::Exp2,
         Prim::Log,
+        Prim::Log2,
+        Prim::Log10,
         Prim::Log1p,
         Prim::Tanh,
         Prim::Logistic,
@@ -139,6 +141,7 @@ fn is_exact(prim: Prim, dtype: DType) -> bool {
         Prim::Erf,
         Prim::Erfc,
         Prim::ErfInv,
+        Prim::NormalCdf,
         Prim::Pow,
         Prim::Atan2,
     ];

@@ -3,6 +3,7 @@
 use super::ops::Is;
 use super::writer::{Element, Tensor, Writer};
 use crate::program::{Body, Instr, Prim};
+use std::f64::consts::{FRAC_1_SQRT_2, LOG2_E, LOG10_E};
 
 impl Writer<'_> {
     /// The registers' tensors that are a body's results, each as a value of its dtype; inputs are held, of
@@ -68,6 +69,17 @@ impl Writer<'_> {
                 let two = self.fill(a.element, &a.extents, 2.0);
                 return self.binary("power", &two, a);
             }
+            Prim::Log2 | Prim::Log10 => {
+                let natural = self.unary("stablehlo.log", a);
+                let unit = if prim == Prim::Log2 { LOG2_E } else { LOG10_E };
+                return self.with("multiply", &natural, unit);
+            }
+            Prim::NormalCdf => {
+                let scaled = self.with("multiply", a, -FRAC_1_SQRT_2);
+                let twice = self.composite("erfc", &scaled);
+                return self.with("multiply", &twice, 0.5);
+            }
+            Prim::Copysign => return self.copysign(a, b),
             Prim::Eq => return self.compare(a, Is::Equal, b),
             Prim::Ne => return self.compare(a, Is::Other, b),
             Prim::Lt => return self.compare(a, Is::Less, b),
@@ -94,6 +106,23 @@ impl Writer<'_> {
             Prim::Select | Prim::Cast => return a.clone(),
         };
         self.binary(name, a, b)
+    }
+
+    /// By bits: a comparison takes all zeros for equal.
+    fn copysign(&mut self, a: &Tensor, b: &Tensor) -> Tensor {
+        let (word, sign) = match a.element {
+            Element::F64 => (Element::U64, 1 << 63),
+            _ => (Element::U32, 1 << 31),
+        };
+        let is_number = self.compare(b, Is::Equal, b);
+        let positive = self.fill(b.element, &b.extents, 0.0);
+        let b = self.select(&is_number, b, &positive);
+        let [size, sign] = [(a, sign - 1), (&b, sign)].map(|(x, kept)| {
+            let bits = self.bits(x, word);
+            self.with_word("and", &bits, kept)
+        });
+        let signed = self.binary("or", &size, &sign);
+        self.bits(&signed, a.element)
     }
 
     /// A quotient or remainder of i32; 0 where it is by 0.

@@ -3,7 +3,7 @@
 use super::tile::{ARGS, Binary, Choose, Kind, One, Run, Two, Unary};
 use crate::exec::cpu::isa::compiled;
 use crate::exec::cpu::vmath;
-use crate::program::{Prim, erf_inv};
+use crate::program::{Prim, erf_inv, normal_cdf};
 use std::marker::PhantomData;
 
 /// One struct per primitive and type, so that each is its own loop.
@@ -67,7 +67,13 @@ unary! {
         f32 => f32, a, vmath::exp2(a); f64 => f64, a, a.exp2();
     }
     Log {
-        f32 => f32, a, vmath::log(a); f64 => f64, a, a.ln();
+        f64 => f64, a, a.ln();
+    }
+    Log2 {
+        f64 => f64, a, a.log2();
+    }
+    Log10 {
+        f64 => f64, a, a.log10();
     }
     Log1p {
         f32 => f32, a, vmath::log1p(a); f64 => f64, a, a.ln_1p();
@@ -86,6 +92,9 @@ unary! {
     }
     ErfInv {
         f32 => f32, a, vmath::erf_inv(a); f64 => f64, a, erf_inv(a);
+    }
+    NormalCdf {
+        f32 => f32, a, vmath::normal_cdf(a); f64 => f64, a, normal_cdf(a);
     }
     Asin {
         f32 => f32, a, vmath::asin(a); f64 => f64, a, a.asin();
@@ -107,29 +116,38 @@ unary! {
     }
 }
 
-/// Functions of an angle in f32, of which those that are far from 0 go by f64.
-macro_rules! of_angle {
-    ($($name:ident $function:ident)*) => {$(
+/// Functions of f32 with operands that are rare: of the others, which are rare, of all.
+macro_rules! with_rare {
+    ($($name:ident $a:ident, $apply:expr, $rare:expr, $slow:expr;)*) => {$(
         impl Unary for $name<f32> {
             type In = f32;
             type Out = f32;
             const RARE: bool = true;
             #[inline(always)]
-            fn apply(a: f32) -> f32 {
-                vmath::$function(a)
+            fn apply($a: f32) -> f32 {
+                $apply
             }
             #[inline(always)]
-            fn rare(a: f32) -> bool {
-                vmath::is_far(a)
+            fn rare($a: f32) -> bool {
+                $rare
             }
-            fn slow(a: f32) -> f32 {
-                f64::from(a).$function() as f32
+            #[inline(always)]
+            fn slow($a: f32) -> f32 {
+                $slow
             }
         }
     )*};
 }
 
-of_angle! { Sin sin Cos cos Tan tan }
+with_rare! {
+    Log a, vmath::log_normal(a), !vmath::is_normal(a), vmath::log(a);
+    Log2 a, vmath::log2_normal(a), !vmath::is_normal(a), vmath::log2(a);
+    Log10 a, vmath::log10_normal(a), !vmath::is_normal(a), vmath::log10(a);
+    // Angles that are far from 0 go by f64.
+    Sin a, vmath::sin(a), vmath::is_far(a), if vmath::is_far(a) { f64::from(a).sin() as f32 } else { vmath::sin(a) };
+    Cos a, vmath::cos(a), vmath::is_far(a), if vmath::is_far(a) { f64::from(a).cos() as f32 } else { vmath::cos(a) };
+    Tan a, vmath::tan(a), vmath::is_far(a), if vmath::is_far(a) { f64::from(a).tan() as f32 } else { vmath::tan(a) };
+}
 
 /// `a` in place of the quotient where `b` is 0.
 #[inline(always)]
@@ -180,6 +198,9 @@ binary! {
     Atan2 {
         f32 => f32, a b, vmath::atan2(a, b); f64 => f64, a b, a.atan2(b);
     }
+    Copysign {
+        f32 => f32, a b, vmath::copysign_f32(a, b); f64 => f64, a b, vmath::copysign_f64(a, b);
+    }
     And {
         u8 => u8, a b, a & b; i32 => i32, a b, a & b;
     }
@@ -215,6 +236,27 @@ binary! {
 
 pub(super) fn one<O: Unary>() -> Run {
     compiled::<One<O>>()
+}
+
+/// A number of f32 times a function of it.
+struct Gate<O>(PhantomData<O>);
+
+impl<O: Unary<In = f32, Out = f32>> Unary for Gate<O> {
+    type In = f32;
+    type Out = f32;
+    #[inline(always)]
+    fn apply(a: f32) -> f32 {
+        a * O::apply(a)
+    }
+}
+
+/// The loop for a number of f32 times this function of it.
+pub(super) fn gate(function: Prim) -> Option<Run> {
+    Some(match function {
+        Prim::Logistic => one::<Gate<Logistic<f32>>>(),
+        Prim::NormalCdf => one::<Gate<NormalCdf<f32>>>(),
+        _ => return None,
+    })
 }
 
 fn two<O: Binary>(uniform: [bool; ARGS]) -> Run {
@@ -294,12 +336,15 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Exp => floats!(Exp),
         Prim::Exp2 => floats!(Exp2),
         Prim::Log => floats!(Log),
+        Prim::Log2 => floats!(Log2),
+        Prim::Log10 => floats!(Log10),
         Prim::Log1p => floats!(Log1p),
         Prim::Tanh => floats!(Tanh),
         Prim::Logistic => floats!(Logistic),
         Prim::Erf => floats!(Erf),
         Prim::Erfc => floats!(Erfc),
         Prim::ErfInv => floats!(ErfInv),
+        Prim::NormalCdf => floats!(NormalCdf),
         Prim::Sin => floats!(Sin),
         Prim::Cos => floats!(Cos),
         Prim::Tan => floats!(Tan),
@@ -321,6 +366,11 @@ pub(in crate::exec::cpu) fn apply(
         Prim::Atan2 => match kind {
             F32 => two::<Atan2<f32>>(uniform),
             F64 => two::<Atan2<f64>>(uniform),
+            _ => return None,
+        },
+        Prim::Copysign => match kind {
+            F32 => two::<Copysign<f32>>(uniform),
+            F64 => two::<Copysign<f64>>(uniform),
             _ => return None,
         },
         Prim::And => bits!(two And, uniform),

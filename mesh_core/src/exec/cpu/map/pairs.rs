@@ -1,6 +1,6 @@
 //! Which instructions of a body are done in one loop, and the loops.
 
-use super::instr::{Add, Div, Eq, Le, Lt, Max, Min, Mul, Sub};
+use super::instr::{self, Add, Div, Eq, Le, Lt, Max, Min, Mul, Sub};
 use super::tile::{ARGS, Binary, ChooseBy, Kind, Pair, Run};
 use crate::exec::cpu::isa::compiled;
 use crate::names::DType;
@@ -32,9 +32,14 @@ pub(super) fn pairs(body: &Body) -> Vec<Part> {
         let (Instr::Apply(outer, args), DType::F32 | DType::I32) = instr else { continue };
         let inner = |k: usize| {
             let arg = usize::from(args[k].0);
-            let (inner, kind) = of_two(body, arg)?;
             let free = reads[arg] == 1 && parts[arg] == Part::Alone;
-            (free && apply_pair([inner, *outer], kind, k, [false; ARGS]).is_some()).then_some(arg)
+            let found = match of_two(body, arg) {
+                Some((inner, kind)) => {
+                    apply_pair([inner, *outer], kind, k, [false; ARGS]).is_some()
+                }
+                None => gate(body, i, k).is_some(),
+            };
+            (free && found).then_some(arg)
         };
         let found = (0..outer.arity().min(2)).find_map(|k| Some((k, inner(k)?)));
         if let Some((k, arg)) = found {
@@ -42,6 +47,17 @@ pub(super) fn pairs(body: &Body) -> Vec<Part> {
         }
     }
     parts
+}
+
+/// The loop for instruction `i` and its argument `at`, if it multiplies a number of f32 by a function of it,
+/// which is that argument.
+pub(super) fn gate(body: &Body, i: usize, at: usize) -> Option<Run> {
+    let (Instr::Apply(Prim::Mul, args), DType::F32) = body.code[i] else { return None };
+    let (function, other) = (args[at], args[1 - at]);
+    match body.code[usize::from(function.0)].0 {
+        Instr::Apply(prim, [of, ..]) if prim.arity() == 1 && of == other => instr::gate(prim),
+        _ => None,
+    }
 }
 
 /// The operation of instruction `i` if it is one on two numbers of 4 bytes, and how these are held.

@@ -223,6 +223,10 @@ impl Planner<'_> {
         argument: usize,
     ) -> Result<Register, String> {
         let at = args[argument].0 as usize;
+        if let Some(run) = pairs::gate(body, i, argument) {
+            let of = self.registers[args[1 - argument].0 as usize];
+            return Ok(self.run(body, i, run, [of, NOTHING, NOTHING, NOTHING], of.varies));
+        }
         let (Instr::Apply(outer, _), Instr::Apply(inner, [a, b, _])) =
             (body.code[i].0, body.code[at].0)
         else {

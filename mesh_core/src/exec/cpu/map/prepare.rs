@@ -10,7 +10,7 @@ use super::tile::Kind;
 use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::exec::cpu::{Kernel, moves};
 use crate::names::{DType, ReduceKind};
-use crate::program::{Block, Body, Instr, Offset, Operand, Prim, ValueId, forms};
+use crate::program::{Block, Body, Offset, Operand, ValueId, forms};
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
 const SHORT: usize = 32;
@@ -169,13 +169,9 @@ impl Map {
             Reads::With => alike(input, out),
             Reads::Late => false,
         });
-        // Operands that are rare are looked for in a whole tile before it is computed.
-        let looks_ahead = |(instr, _): &(Instr, DType)| {
-            matches!(instr, Instr::Apply(Prim::Sin | Prim::Cos | Prim::Tan, _))
-        };
         Ok(Self {
             // A tile of one turn says nothing of how turns lie.
-            may_be_whole: chunk > 1 && code.is_alone() && !body.code.iter().any(looks_ahead),
+            may_be_whole: chunk > 1 && code.is_alone(),
             may_take: may_take.collect(),
             fold: operands.fold,
             ahead: Ahead::new((&places, inputs), [elements, chunk], &code.ops),

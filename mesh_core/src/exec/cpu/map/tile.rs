@@ -85,7 +85,7 @@ pub(in crate::exec::cpu) trait Unary {
     fn rare(_: Self::In) -> bool {
         false
     }
-    /// For rare operands.
+    /// For any operand; what `apply` gives where that is right.
     fn slow(a: Self::In) -> Self::Out {
         Self::apply(a)
     }
@@ -132,32 +132,47 @@ fn is_over<T, A>(out: *mut T, argument: *const A) -> bool {
     size_of::<T>() == 4 && size_of::<A>() == 4 && out.cast_const().cast() == argument
 }
 
+impl<O: Unary> One<O> {
+    /// # Safety
+    ///
+    /// Both are valid for `n` elements, and equal if they overlap.
+    #[inline(always)]
+    unsafe fn make(out: *mut O::Out, a: *const O::In, n: usize) {
+        let over = out.cast::<O::In>();
+        // SAFETY: `a` and `out` are valid for `n` elements, and equal if they overlap.
+        unsafe {
+            let mut any = false;
+            for i in 0..if O::RARE { n } else { 0 } {
+                any |= O::rare(*a.add(i));
+            }
+            match (any, is_over(out, a)) {
+                (false, false) => each!(n, out, i => O::apply(*a.add(i))),
+                (false, true) => each!(n, out, i => O::apply(*over.add(i))),
+                (true, false) => each!(n, out, i => O::slow(*a.add(i))),
+                (true, true) => each!(n, out, i => O::slow(*over.add(i))),
+            }
+        }
+    }
+}
+
 impl<O: Unary> Task for One<O> {
     type Args = Tile;
     type Result = ();
 
     #[inline(always)]
     unsafe fn run(tile: Tile) {
+        /// Elements among which rare ones are looked for before they are computed: few, since memory waits.
+        const LOOK: usize = 256;
         for row in 0..tile.rows {
             let (out, [a, ..]) = tile.at(row);
             let (a, out, n) = (a.cast::<O::In>(), out.cast::<O::Out>(), tile.len);
-            // SAFETY: `Run`'s contract.
-            unsafe {
-                let mut any = false;
-                for i in 0..if O::RARE { n } else { 0 } {
-                    any |= O::rare(*a.add(i));
-                }
-                if any {
-                    each!(n, out, i => {
-                        let a = *a.add(i);
-                        if O::rare(a) { O::slow(a) } else { O::apply(a) }
-                    });
-                } else if is_over(out, a) {
-                    let over = out.cast::<O::In>();
-                    each!(n, out, i => O::apply(*over.add(i)));
-                } else {
-                    each!(n, out, i => O::apply(*a.add(i)));
-                }
+            let part = if O::RARE { LOOK } else { n };
+            let mut from = 0;
+            while from < n {
+                let count = part.min(n - from);
+                // SAFETY: `Run`'s contract.
+                unsafe { Self::make(out.add(from), a.add(from), count) };
+                from += count;
             }
         }
     }

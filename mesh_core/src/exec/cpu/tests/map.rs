@@ -2,7 +2,9 @@ use super::oracle::{declared, each, get, index};
 use super::{DTYPES, Tensor, block, run, run_with, value, whole};
 use crate::names::{DType, Mesh};
 use crate::program::forms::Map;
-use crate::program::{Block, Body, Expr, Instr, Operand, Prim, Reg, Scalar, Step, Value, erf_inv};
+use crate::program::{
+    Block, Body, Expr, Instr, Operand, Prim, Reg, Scalar, Step, Value, erf_inv, normal_cdf,
+};
 use proptest::prelude::*;
 
 /// Whether an out of `Map` may lie where this input lies: then tile by tile the input is read
@@ -44,6 +46,8 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Exp => a.exp(),
         Prim::Exp2 => a.exp2(),
         Prim::Log => a.ln(),
+        Prim::Log2 => a.log2(),
+        Prim::Log10 => a.log10(),
         Prim::Log1p => a.ln_1p(),
         Prim::Tanh => a.tanh(),
         Prim::Logistic => 1.0 / (1.0 + (-a).exp()),
@@ -53,6 +57,7 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
         Prim::Asin => a.asin(),
         Prim::Acos => a.acos(),
         Prim::ErfInv => erf_inv(a),
+        Prim::NormalCdf => normal_cdf(a),
         Prim::Erf => libm::erf(a),
         Prim::Erfc => libm::erfc(a),
         Prim::Not if of == DType::I32 => -1.0 - a,
@@ -85,6 +90,8 @@ fn evaluate(prim: Prim, [a, b, c]: [f64; 3], dtype: DType, of: DType) -> f64 {
             }
         }
         Prim::Atan2 => a.atan2(b),
+        Prim::Copysign if b < 0.0 || b == 0.0 && 1.0 / b < 0.0 => -a.abs(),
+        Prim::Copysign => a.abs(),
         Prim::And | Prim::Or | Prim::Xor => bit_by_bit(a, b, |[a, b]| match prim {
             Prim::And => a && b,
             Prim::Or => a || b,
@@ -142,7 +149,7 @@ pub(super) fn expected(
 }
 
 /// Rounded as stated, so brute force gives the same bits.
-const EXACT: [Prim; 27] = [
+const EXACT: [Prim; 28] = [
     Prim::Neg,
     Prim::Abs,
     Prim::Sign,
@@ -170,6 +177,7 @@ const EXACT: [Prim; 27] = [
     Prim::Select,
     Prim::Cast,
     Prim::Sqrt,
+    Prim::Copysign,
 ];
 
 /// A body of random instructions over inputs of the given dtypes; registers are drawn from those
@@ -183,7 +191,7 @@ fn body(inputs: &[DType], draws: &[(usize, usize, usize, usize)], outs: usize) -
                 (0..code.len()).filter(|&r| dtype.is_none_or(|d| code[r].1 == d)).collect();
             (!fits.is_empty()).then(|| fits[n % fits.len()])
         };
-        let Some(&prim) = EXACT.get(what % 30) else {
+        let Some(&prim) = EXACT.get(what % 31) else {
             let dtype = DTYPES[a % 5];
             code.push((Instr::Const(Scalar::new(dtype, b as f64 - 4.0)), dtype));
             continue;
@@ -320,11 +328,14 @@ fn elementary_functions_of_all_floats() {
         Prim::Exp,
         Prim::Exp2,
         Prim::Log,
+        Prim::Log2,
+        Prim::Log10,
         Prim::Log1p,
         Prim::Tanh,
         Prim::Logistic,
         Prim::Erf,
         Prim::Erfc,
+        Prim::NormalCdf,
         Prim::Sin,
         Prim::Cos,
         Prim::Tan,

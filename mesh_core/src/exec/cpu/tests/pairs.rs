@@ -35,6 +35,38 @@ fn pairs_round_twice() {
     }
 }
 
+/// A number times a function of it in one loop gives the bits of the function and then the product, in either
+/// order; a product with another number is no such loop.
+#[test]
+fn gates_round_twice() {
+    let [x, z] = [0, 1].map(Expr::input);
+    let data = |n: usize| (0..n).map(|i| f64::from((i as f32 * 0.37).sin() * 14.0));
+    let value = Value::new(DType::F32, [1100]);
+    let of = |results: &[Expr], inputs: usize| {
+        let results: Vec<_> = results.iter().map(|expr| (expr.clone(), DType::F32)).collect();
+        let body = Body::new(&vec![DType::F32; inputs], &results).unwrap();
+        let input = |k| Tensor::new(value.clone(), data(1100).map(move |x| x + f64::from(k)));
+        let outs = vec![value.clone(); results.len()];
+        let dims = vec![vec![0]; inputs];
+        let inputs = (0..inputs as u8).map(input).collect();
+        let case = Case { body, inputs, dims, outs };
+        run(&case.inputs, &case.outs, &step(&case)).unwrap()
+    };
+    for function in [Prim::Logistic, Prim::NormalCdf] {
+        let made = || Expr::apply(function, [x.clone()]);
+        // What is an out as well has a loop of its own.
+        let apart = of(&[x.clone() * made(), made()], 1);
+        for gated in [x.clone() * made(), made() * x.clone()] {
+            assert!(equal(&of(&[gated], 1)[..1], &apart[..1]), "{function:?}");
+        }
+        let product = |(x, y): (&f64, &f64)| f64::from(*x as f32 * *y as f32);
+        let expected: Vec<_> = data(1100).map(|x| x + 1.0).collect();
+        let other = of(&[z.clone() * made()], 2);
+        let want = expected.iter().zip(&apart[1].data).map(product);
+        assert!(other[0].data.iter().copied().eq(want), "{function:?}");
+    }
+}
+
 /// A choice by a comparison in one loop gives the bits of both one after the other, whichever arguments
 /// are the same for many elements, and with NaN and equal numbers; and so does a comparison as a number.
 #[test]

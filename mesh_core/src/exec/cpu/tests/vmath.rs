@@ -4,7 +4,7 @@ use super::super::isa::{Isa, Task, every_version};
 use super::super::map::instr;
 use super::super::map::tile::{ARGS, Kind, Tile};
 use super::super::vmath;
-use crate::program::{Prim, erf_inv};
+use crate::program::{Prim, erf_inv, normal_cdf};
 
 /// Distance of `got` from `exact` in units of the last place of the exact result's f32.
 fn ulps(got: f32, exact: f64) -> f64 {
@@ -60,10 +60,12 @@ fn errors_are_within_the_stated_bounds() {
     let all = |_: f32| true;
     let near = |x: f32| !vmath::is_far(x);
     let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let cases: [(Prim, (f64, f32), f64); 14] = [
+    let cases: [(Prim, (f64, f32), f64); 17] = [
         (Prim::Exp, worst(Prim::Exp, f64::exp, all), 1.1),
         (Prim::Exp2, worst(Prim::Exp2, f64::exp2, all), 1.0),
         (Prim::Log, worst(Prim::Log, f64::ln, all), 1.0),
+        (Prim::Log2, worst(Prim::Log2, f64::log2, all), 1.0),
+        (Prim::Log10, worst(Prim::Log10, f64::log10, all), 1.0),
         (Prim::Log1p, worst(Prim::Log1p, f64::ln_1p, all), 1.5),
         (Prim::Tanh, worst(Prim::Tanh, f64::tanh, all), 2.5),
         (Prim::Logistic, worst(Prim::Logistic, logistic, |x| x >= -87.0), 2.5),
@@ -75,6 +77,7 @@ fn errors_are_within_the_stated_bounds() {
         (Prim::Asin, worst(Prim::Asin, f64::asin, all), 1.5),
         (Prim::Acos, worst(Prim::Acos, f64::acos, all), 1.5),
         (Prim::ErfInv, worst(Prim::ErfInv, erf_inv, all), 4.0),
+        (Prim::NormalCdf, worst(Prim::NormalCdf, normal_cdf, all), 5.0),
     ];
     for (prim, (off, at), bound) in cases {
         let name = prim.name();
@@ -148,11 +151,13 @@ fn powers_are_those_of_f64() {
 #[test]
 fn exact_places() {
     assert_eq!(vmath::exp(0.0), 1.0);
-    assert_eq!(vmath::log(1.0), 0.0);
-    assert_eq!(vmath::log(0.0), f32::NEG_INFINITY);
-    assert!(vmath::log(-1.0).is_nan());
-    assert_eq!([vmath::log(f32::INFINITY), -vmath::log(-0.0)], [f32::INFINITY; 2]);
-    assert!(vmath::log(f32::NAN).is_nan() && vmath::log(f32::NEG_INFINITY).is_nan());
+    for log in [vmath::log, vmath::log2, vmath::log10] {
+        assert_eq!([1.0, f32::INFINITY].map(log), [0.0, f32::INFINITY]);
+        assert_eq!([0.0, -0.0].map(log), [f32::NEG_INFINITY; 2]);
+        assert!([-1.0, f32::NEG_INFINITY, f32::NAN].iter().all(|&x| log(x).is_nan()));
+    }
+    assert!((-149..128).all(|n| vmath::log2(2.0_f64.powi(n) as f32) == n as f32));
+    assert!((0..=10).all(|n| vmath::log10(10.0_f32.powi(n)) == n as f32));
     assert_eq!([9.011, 100.0, f32::INFINITY].map(vmath::tanh), [1.0; 3]);
     assert_eq!([-9.011, -100.0, f32::NEG_INFINITY].map(vmath::tanh), [-1.0; 3]);
     assert!(vmath::tanh(f32::NAN).is_nan());
@@ -163,6 +168,10 @@ fn exact_places() {
     assert_eq!([f32::INFINITY, 100.0].map(vmath::erfc), [0.0; 2]);
     assert_eq!([f32::NEG_INFINITY, -100.0].map(vmath::erfc), [2.0; 2]);
     assert!(vmath::erfc(f32::NAN).is_nan());
+    assert_eq!([0.0, -0.0].map(vmath::normal_cdf), [0.5; 2]);
+    assert_eq!([-20.0, -1e20, f32::NEG_INFINITY].map(vmath::normal_cdf), [0.0; 3]);
+    assert_eq!([20.0, 1e20, f32::INFINITY].map(vmath::normal_cdf), [1.0; 3]);
+    assert!(vmath::normal_cdf(f32::NAN).is_nan());
     assert_eq!(vmath::erf(-100.0), -1.0);
     assert_eq!(vmath::erf(-0.0).to_bits(), (-0.0_f32).to_bits());
     assert_eq!([f32::NEG_INFINITY, -1e4].map(vmath::exp), [0.0; 2]);
@@ -188,6 +197,32 @@ fn exact_places() {
     assert!(vmath::max_f32(f32::NAN, 1.0).is_nan() && vmath::min_f32(1.0, f32::NAN).is_nan());
 }
 
+/// Zeros have signs, and NaN counts as positive whatever its sign.
+#[test]
+fn signs_are_taken_by_bits() {
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let sizes = [0.0, 1.5, inf, 1e-45].map(|size| [size, -size]);
+    let signs = [(0.0, 1.0), (-0.0, -1.0), (1e-45, 1.0), (-inf, -1.0), (nan, 1.0), (-nan, 1.0)];
+    for (&size, (b, sign)) in sizes.iter().flatten().flat_map(|a| signs.map(|sign| (a, sign))) {
+        let expected = size.abs() * sign;
+        assert_eq!(vmath::copysign_f32(size, b).to_bits(), expected.to_bits(), "{size} {b}");
+        let wide = vmath::copysign_f64(f64::from(size), f64::from(b));
+        assert_eq!(wide.to_bits(), f64::from(expected).to_bits(), "{size} {b}");
+    }
+}
+
+/// Of normal numbers the short logarithms have the bits of the others.
+#[test]
+fn normal_numbers_have_one_logarithm() {
+    let xs = (0..u32::MAX / 9973).map(|i| f32::from_bits(i * 9973));
+    for x in xs.filter(|x| vmath::is_normal(*x)) {
+        assert!(x > 0.0 && x.is_normal());
+        assert_eq!(vmath::log_normal(x), vmath::log(x), "{x:e}");
+        assert_eq!(vmath::log2_normal(x), vmath::log2(x), "{x:e}");
+        assert_eq!(vmath::log10_normal(x), vmath::log10(x), "{x:e}");
+    }
+}
+
 #[test]
 fn bf16_rounds_like_half() {
     for x in (0..u32::MAX / 977).map(|i| f32::from_bits(i * 977)) {
@@ -203,6 +238,8 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Exp,
         Prim::Exp2,
         Prim::Log,
+        Prim::Log2,
+        Prim::Log10,
         Prim::Log1p,
         Prim::Tanh,
         Prim::Logistic,
@@ -214,6 +251,7 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Asin,
         Prim::Acos,
         Prim::ErfInv,
+        Prim::NormalCdf,
         Prim::Rsqrt,
         Prim::Sqrt,
         Prim::Sign,
@@ -222,6 +260,7 @@ fn tails_give_the_bits_of_the_body() {
         Prim::Round,
         Prim::Atan2,
         Prim::Pow,
+        Prim::Copysign,
     ];
     let xs: Vec<f32> = (0..100).map(|i| (i as f32 - 31.0) * 1.37 * 1.2_f32.powi(i % 40)).collect();
     for prim in prims {
@@ -245,7 +284,7 @@ fn tails_give_the_bits_of_the_body() {
 struct Everything;
 
 impl Task for Everything {
-    type Args = (*const f32, *mut [f32; 16], usize);
+    type Args = (*const f32, *mut [f32; 20], usize);
     type Result = ();
 
     #[inline(always)]
@@ -271,6 +310,10 @@ impl Task for Everything {
                 vmath::erf_inv(x),
                 vmath::pow(x.abs(), -0.7),
                 vmath::atan2(x, 1.3),
+                vmath::log2(x),
+                vmath::log10(x),
+                vmath::normal_cdf(x),
+                vmath::log_normal(x),
             ];
         }
     }
@@ -282,9 +325,9 @@ fn every_instruction_set_gives_the_same_bits() {
         .map(|i| f32::from_bits(i * 9973))
         .filter(|x| !x.is_nan() && !vmath::is_far(*x))
         .collect();
-    let mut first: Option<(Isa, Vec<[u32; 16]>)> = None;
+    let mut first: Option<(Isa, Vec<[u32; 20]>)> = None;
     for (isa, run) in every_version::<Everything>() {
-        let mut out = vec![[0.0; 16]; xs.len()];
+        let mut out = vec![[0.0; 20]; xs.len()];
         // SAFETY: this machine has the instructions; slices of `n`.
         unsafe { run((xs.as_ptr(), out.as_mut_ptr(), xs.len())) };
         let bits: Vec<_> = out

@@ -7,19 +7,20 @@
 //! given beside them. Bounds in ulps of the exact result are tested on every 211th f32.
 
 mod angles;
+mod logarithms;
 mod normal;
 mod pow;
 
 pub(super) use angles::{acos, asin, atan2, cos, is_far, sin, tan};
-pub(super) use normal::{erf, erf_inv, erfc};
+pub(super) use logarithms::{
+    is_normal, log, log_normal, log1p, log2, log2_normal, log10, log10_normal,
+};
+pub(super) use normal::{erf, erf_inv, erfc, normal_cdf};
 pub(super) use pow::pow;
 use std::f32::consts::{LN_2, LOG2_E};
-use std::hint::select_unpredictable;
 
 /// 1.5 * 2^23: adding it rounds to an integer, which the low bits then hold.
 const ROUND_F32: f32 = 12_582_912.0;
-/// 2^23: what one in the exponent adds to a number's bits.
-const UNIT: f32 = 8_388_608.0;
 /// Upper bits of ln 2; products with integers below 2^9 are exact.
 const LN2_HI: f32 = 0.693_359_4;
 /// ln 2 less the upper bits.
@@ -86,69 +87,6 @@ pub(super) fn exp2(x: f32) -> f32 {
     scaled(q.mul_add(r, 1.0), shifted.to_bits())
 }
 
-/// The bits of 2^e less those of 1, for those of a normal number 2^e m, m in [sqrt(1/2), sqrt(2)); as an integer,
-/// e times [`UNIT`].
-#[inline(always)]
-fn exponent(bits: u32) -> i32 {
-    /// The bits above the mantissa.
-    const UPPER: i32 = -1 << 23;
-    /// Bits of the root of 1/2.
-    const LEAST: i32 = 0x3f35_04f3;
-    (bits as i32).wrapping_sub(LEAST) & UPPER
-}
-
-/// `log(1 + f) + e ln 2` for `1 + f` between the roots of 1/2 and 2; e is times [`UNIT`].
-#[inline(always)]
-fn log_near(f: f32, e: f32) -> f32 {
-    // (log(1 + f) - f) / f^2
-    let p = poly(
-        f,
-        [
-            -0.5,
-            0.333_333_3,
-            -0.250_008_23,
-            0.200_012_53,
-            -0.166_232_4,
-            0.142_006_8,
-            -0.131_604_5,
-            0.127_712_74,
-            -0.076_467_01,
-        ],
-    );
-    e.mul_add(LN_2 / UNIT, (f * f).mul_add(p, f))
-}
-
-/// Natural logarithm; at most 1 ulp off.
-#[inline(always)]
-pub(super) fn log(x: f32) -> f32 {
-    let tiny = x < f32::MIN_POSITIVE;
-    // Of a branch, compilers would compute all that follows for both cases.
-    let bits = select_unpredictable(tiny, x * UNIT, x).to_bits();
-    let upper = exponent(bits);
-    let f = f32::from_bits(bits.wrapping_sub(upper as u32)) - 1.0;
-    let e = upper as f32;
-    let e = select_unpredictable(tiny, e - 23.0 * UNIT, e);
-    // Infinity, or NaN, comes to itself.
-    let e = if x < f32::INFINITY { e } else { x };
-    let end = if x == 0.0 { f32::NEG_INFINITY } else { f32::NAN };
-    if x > 0.0 { log_near(f, e) } else { end }
-}
-
-/// Natural logarithm of `1 + x`; at most 1.5 ulp off.
-#[inline(always)]
-pub(super) fn log1p(x: f32) -> f32 {
-    let w = 1.0 + x;
-    let upper = exponent(w.to_bits());
-    let f = f32::from_bits(w.to_bits().wrapping_sub(upper as u32)) - 1.0;
-    // What the sum lost when it was rounded.
-    let less = x - (w - 1.0);
-    let power = f32::from_bits((1.0_f32.to_bits() as i32).wrapping_sub(upper).max(0) as u32);
-    let y = log_near(less.mul_add(power, f), upper as f32).copysign(x);
-    let y = if x < f32::INFINITY { y } else { x };
-    let end = if x == -1.0 { f32::NEG_INFINITY } else { f32::NAN };
-    if x > -1.0 { y } else { end }
-}
-
 /// Hyperbolic tangent; at most 2.5 ulp off.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
@@ -184,6 +122,18 @@ pub(super) fn logistic(x: f32) -> f32 {
     let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, -x));
     let power = f32::from_bits(shifted.to_bits() << 23);
     1.0 / exp_near(r).mul_add(power, 1.0)
+}
+
+/// `|a|` with the sign of `b`, in which NaN counts as positive.
+#[inline(always)]
+pub(super) fn copysign_f32(a: f32, b: f32) -> f32 {
+    a.copysign(if b.is_nan() { 0.0 } else { b })
+}
+
+/// `|a|` with the sign of `b`, in which NaN counts as positive.
+#[inline(always)]
+pub(super) fn copysign_f64(a: f64, b: f64) -> f64 {
+    a.copysign(if b.is_nan() { 0.0 } else { b })
 }
 
 /// The greater; NaN if either is.

@@ -5,8 +5,8 @@ use super::code::Op;
 use super::place::Place;
 use crate::exec::cpu::strided::Nest;
 
-/// Bytes a map has to meet for this to pay; less is in the caches anyway.
-const LARGE: usize = 1 << 20;
+/// Bytes a map has to meet for this to pay; less is in a second cache of 2 MiB anyway.
+const LARGE: usize = 7 << 18;
 /// Bytes from which fewer instructions than [`MANY`] wait for memory alone, which is read faster without
 /// being asked: a sigmoid times its operand takes 0.54 of the time.
 const FAR: usize = 4 << 20;

@@ -13,6 +13,7 @@ mod place;
 mod plan;
 mod prepare;
 pub(super) mod tile;
+mod triples;
 
 use crate::exec::cpu::{Kernel, Memory};
 use code::{SLOT, pool_bytes};

@@ -2,6 +2,7 @@
 
 use super::instr::{self, Add, Div, Eq, Le, Lt, Max, Min, Mul, Sub};
 use super::tile::{ARGS, Binary, ChooseBy, Kind, Pair, Run};
+use super::triples::has_triple;
 use crate::exec::cpu::isa::compiled;
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim};
@@ -11,14 +12,14 @@ use crate::program::{Body, Instr, Prim};
 pub(super) enum Part {
     /// It has a loop of its own.
     Alone,
-    /// It is done in the loop of the instruction at this position, its only reader.
+    /// It is done in the loop of the instruction at this position: its only reader, or the only reader of that.
     Inner(usize),
-    /// It is done in one loop with this argument.
+    /// It is done in one loop with this argument, and with what that is done with.
     Outer(usize),
 }
 
 /// Pairs instructions: each with one of its arguments that nobody else reads, if there is a loop for
-/// the two.
+/// the two; or with a pair, if there is one for the three.
 pub(super) fn pairs(body: &Body) -> Vec<Part> {
     let mut reads = vec![0; body.code.len()];
     for (instr, _) in &body.code {
@@ -44,9 +45,31 @@ pub(super) fn pairs(body: &Body) -> Vec<Part> {
         let found = (0..outer.arity().min(2)).find_map(|k| Some((k, inner(k)?)));
         if let Some((k, arg)) = found {
             (parts[arg], parts[i]) = (Part::Inner(i), Part::Outer(k));
+            continue;
+        }
+        let found = (0..outer.arity().min(2)).find_map(|k| Some((k, first(body, &parts, i, k)?)));
+        if let Some((k, first)) = found {
+            let at = usize::from(args[k].0);
+            if reads[at] == 1 {
+                (parts[first], parts[at]) = (Part::Inner(i), Part::Inner(i));
+                parts[i] = Part::Outer(k);
+            }
         }
     }
     parts
+}
+
+/// What argument `at` of instruction `i` is paired with, if there is a loop for the three.
+fn first(body: &Body, parts: &[Part], i: usize, at: usize) -> Option<usize> {
+    let Instr::Apply(outer, args) = body.code[i].0 else { return None };
+    let pair = usize::from(args[at].0);
+    let (Part::Outer(within), Instr::Apply(middle, of)) = (parts[pair], body.code[pair].0) else {
+        return None;
+    };
+    let first = usize::from(of[within].0);
+    let (inner, kind) = of_two(body, first)?;
+    let found = kind == Kind::F32 && has_triple([inner, middle, outer], within == 1);
+    found.then_some(first)
 }
 
 /// The loop for instruction `i` and its argument `at`, if it multiplies a number of f32 by a function of it,
@@ -168,6 +191,8 @@ fn apply_numbers([inner, outer]: [Prim; 2], last: bool, uniform: [bool; ARGS]) -
         Sub Mul _ => false,
         Add Mul _ => false,
         Add Add _ => false,
+        Add Max false => false,
+        Min Mul _ => false,
         Mul Max false => false,
         Mul Max true => true,
         Max Min false => false,

@@ -3,6 +3,7 @@
 use super::code::{Arg, Code, Op, Port, PortShape, Source, Varies};
 use super::pairs::{self, Part, pairs};
 use super::tile::{ARGS, Kind, Run};
+use super::triples::apply_triple;
 use super::{casts, instr};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
@@ -232,6 +233,10 @@ impl Planner<'_> {
         else {
             return Err("what is paired has no arguments".to_owned());
         };
+        let is_first = |arg: Reg| self.parts[usize::from(arg.0)] == Part::Inner(i);
+        if let Some(within) = [a, b].into_iter().position(is_first) {
+            return self.triple(body, i, (args, argument), ([a, b, a], within));
+        }
         let others = (0..outer.arity()).filter(|&k| k != argument).map(|k| args[k]);
         let mut regs = [NOTHING; ARGS];
         for (register, arg) in regs.iter_mut().zip([a, b].into_iter().chain(others)) {
@@ -252,6 +257,38 @@ impl Planner<'_> {
         }
         self.registers[at] = self.apply(body, at, inner, [a, b, a])?;
         self.apply(body, i, outer, args)
+    }
+
+    /// Instruction `i`, of which this argument, a pair, is made in the same loop: of this argument of its own.
+    fn triple(
+        &mut self,
+        body: &Body,
+        i: usize,
+        (args, argument): ([Reg; 3], usize),
+        (of, within): ([Reg; 3], usize),
+    ) -> Result<Register, String> {
+        let at = usize::from(args[argument].0);
+        let first = usize::from(of[within].0);
+        let [Instr::Apply(inner, [a, b, _]), Instr::Apply(middle, _), Instr::Apply(outer, _)] =
+            [first, at, i].map(|i| body.code[i].0)
+        else {
+            return Err("what is paired has no arguments".to_owned());
+        };
+        let held = |reg: Reg| self.registers[usize::from(reg.0)];
+        let mut regs = [a, b, of[1 - within], args[1 - argument]].map(held);
+        let varies = together(&regs);
+        // A product's factors may be swapped.
+        if inner == Prim::Mul && uniform(varies, &regs)[0] {
+            regs.swap(0, 1);
+        }
+        match apply_triple([inner, middle, outer], within == 1, uniform(varies, &regs)) {
+            Some(run) => Ok(self.run(body, i, run, regs, varies)),
+            None => {
+                self.parts[first] = Part::Inner(at);
+                self.registers[at] = self.pair(body, at, of, within)?;
+                self.apply(body, i, outer, args)
+            }
+        }
     }
 
     /// Runs a loop for instruction `i`.

@@ -29,7 +29,7 @@ impl Tile {
 
     /// Where the out and the arguments of row `i` begin.
     #[inline(always)]
-    fn at(&self, i: usize) -> (*mut u8, [*const u8; ARGS]) {
+    pub(super) fn at(&self, i: usize) -> (*mut u8, [*const u8; ARGS]) {
         let [to, steps @ ..] = self.steps;
         let args = from_fn(|k| self.args[k].wrapping_offset(i as isize * steps[k]));
         (self.out.wrapping_offset(i as isize * to), args)
@@ -125,10 +125,12 @@ macro_rules! each {
     };
 }
 
+pub(super) use each;
+
 /// Whether an out lies where an argument does: then a loop of its own is fast, since compilers take
 /// the general one for overlapping.
 #[inline(always)]
-fn is_over<T, A>(out: *mut T, argument: *const A) -> bool {
+pub(super) fn is_over<T, A>(out: *mut T, argument: *const A) -> bool {
     size_of::<T>() == 4 && size_of::<A>() == 4 && out.cast_const().cast() == argument
 }
 

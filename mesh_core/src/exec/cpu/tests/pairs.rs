@@ -1,15 +1,15 @@
-//! Two operations that a map makes in one loop.
+//! Two and three operations that a map makes in one loop.
 
 use super::map::{Case, equal, expected, step};
-use super::{Tensor, run};
-use crate::names::DType;
+use super::{Tensor, run, run_with};
+use crate::names::{DType, Mesh};
 use crate::program::{Body, Expr, Prim, Value};
 
 /// Two operations in one loop give the bits of one after the other, each rounded, whichever argument
 /// is the same for many elements.
 #[test]
 fn pairs_round_twice() {
-    let prims = [Prim::Add, Prim::Sub, Prim::Mul, Prim::Div];
+    let prims = [Prim::Add, Prim::Sub, Prim::Mul, Prim::Div, Prim::Max, Prim::Min];
     let pairs = prims.into_iter().flat_map(|inner| prims.map(|outer| (inner, outer)));
     let labels: [&[u8]; 4] = [&[0, 1], &[0], &[1], &[]];
     let labels = (0..64).map(|i| [i % 4, i / 4 % 4, i / 16].map(|k| labels[k].to_vec()));
@@ -31,6 +31,40 @@ fn pairs_round_twice() {
             let got = run(&case.inputs, &case.outs, &step(&case)).unwrap();
             let want = expected(&case.body, &case.inputs, &case.dims, &case.outs);
             assert!(equal(&got, &want), "{inner:?} {outer:?} {dims:?} {last}");
+        }
+    }
+}
+
+/// Three operations in one loop round thrice, whichever argument is the same for many elements, one is met twice,
+/// or the out lies where an argument does.
+#[test]
+fn triples_round_thrice() {
+    let [a, b, c, d] = [0, 1, 2, 3].map(Expr::input);
+    let exprs = [
+        (c.clone() - a.clone() * b.clone()) * d.clone(),
+        d.clone() * (c.clone() - b.clone() * a.clone()),
+        a.clone() * (c.clone() - a.clone() * b.clone()) + d.clone(),
+        (a * b - c) * d,
+    ];
+    let labels: [&[u8]; 3] = [&[0, 1], &[1], &[]];
+    let labels = (0..81).map(|i| [i % 3, i / 3 % 3, i / 9 % 3, i / 27].map(|k| labels[k].to_vec()));
+    for (expr, dims) in exprs.iter().flat_map(|expr| labels.clone().map(move |l| (expr, l))) {
+        let extents = [3, 1100];
+        let body = Body::new(&[DType::F32; 4], &[(expr.clone(), DType::F32)]).unwrap();
+        let input = |(k, dims): (usize, &Vec<u8>)| {
+            let value = Value::new(DType::F32, dims.iter().map(|&l| extents[usize::from(l)]));
+            let data = (0..value.len()).map(|i| f64::from((i as f32 + 1.7).sin() + k as f32));
+            Tensor::new(value.clone(), data)
+        };
+        let inputs = dims.iter().enumerate().map(input).collect();
+        let outs = vec![Value::new(DType::F32, extents)];
+        let case = Case { body, inputs, dims: dims.to_vec(), outs };
+        let want = expected(&case.body, &case.inputs, &case.dims, &case.outs);
+        let whole = (0..4).filter(|&k| dims[k].len() == 2).map(|k| vec![(0, k)]);
+        for shared in whole.chain([Vec::new()]) {
+            let mesh = Mesh::single();
+            let got = run_with(&case.inputs, &case.outs, &step(&case), &mesh, 0, &shared).unwrap();
+            assert!(equal(&got, &want), "{} {dims:?} {shared:?}", case.body);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! everywhere), comparisons and bit operations are used, so a result depends on its operand alone,
 //! in every instruction set and at every place of a vector. A processor without fused multiply-adds
 //! computes them slowly. The polynomials are weighted minimax fits (Remez exchange) of the remainders
-//! given beside them. Bounds in ulps of the exact result are tested on every 211th f32.
+//! given beside them, and so are quotients. Bounds in ulps of the exact result are tested on every 211th f32.
 
 mod angles;
 mod logarithms;

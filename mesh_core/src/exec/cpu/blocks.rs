@@ -208,7 +208,7 @@ impl<T: Number> Blocks<T> {
 fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
     let is_left_turned = a[0] == 1 && a[1] != 1;
     match isa() {
-        Isa::Avx512 => m >= 28 && FEW_COLUMNS.contains(&n) && k >= 48,
+        Isa::Avx512 => m >= 128 && FEW_COLUMNS.contains(&n) && k >= 48,
         Isa::Avx2 => is_left_turned && m >= 48 && n >= 32 && k >= 192,
         Isa::Portable => false,
     }

@@ -156,7 +156,7 @@ fn a_scatter_is_folded_onto_what_its_reader_folds_it_onto() {
 /// Nor is one whose result others read, or which folds otherwise.
 #[test]
 fn other_scatters_begin_with_nothing() {
-    let program = scattered(ReduceKind::Max, |b, values| b.of(x(0) + x(1), &values));
+    let program = scattered(ReduceKind::Sum, |b, values| b.of(x(0).max(x(1)), &values));
     assert_eq!(folded_onto(program), [0, 2]);
     let program = scattered(ReduceKind::Sum, |b, values| {
         b.fetched("sums", values[1]);

@@ -333,7 +333,7 @@ fn lookups_have_their_labels() {
     let turned = "what is folded onto has not the labels of the result in order";
     refused(&found, "17 scatter", turned);
     let found = step(17, |step| step.inputs.push(labelled(ValueId(15), &[0])));
-    refused(&found, "17 scatter", "%15 is i32, %17 f32");
+    refused(&found, "17 scatter", "%17 is f32, but %15 is i32");
     let found = spoil!(26, Put { dim } => *dim = 2);
     refused(&found, "26 put", "the result lacks the label 2");
     let found = spoil!(26, Put { dim } => *dim = 1);

@@ -86,6 +86,7 @@ pub fn huber_loss<'g>(x: Tensor<'g>, target: Tensor<'g>, delta: f64) -> Tensor<'
 pub fn smooth_l1_loss<'g>(x: Tensor<'g>, target: Tensor<'g>, beta: f64) -> Tensor<'g> {
     let _layer = x.graph().for_layer("smooth_l1_loss");
     match residual("smooth_l1_loss", x, target) {
+        Ok(residual) if beta == 1.0 => huber("smooth_l1_loss", residual, beta),
         Ok(residual) => huber("smooth_l1_loss", residual, beta) * (1.0 / beta),
         Err(poisoned) => poisoned,
     }

@@ -1,6 +1,5 @@
 //! Which way is the fastest for a convolution, as `benches/convolve.rs` found it.
 
-use super::naive::window_labels;
 use super::parts::Parts;
 use crate::exec::cpu::isa::{Isa, isa};
 use crate::exec::cpu::strided::Labels;

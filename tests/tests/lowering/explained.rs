@@ -267,8 +267,7 @@ fn the_ways_of_convolutions_are_listed() {
     let table = [
         ("point", [32, 1, 64], 1, "a product of matrices;"),
         ("channels", [32, 3, 1], 1, "vectors of channels, each channel by itself;"),
-        ("strides", [32, 3, 64], 2, "a product of matrices of what windows see;"),
-        ("narrow", [32, 3, 16], 1, "register blocks;"),
+        ("narrow", [32, 3, 16], 2, "register blocks;"),
     ];
     let g = mesh_ops::graph();
     for (name, sizes, stride, _) in table {

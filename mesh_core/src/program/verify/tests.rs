@@ -330,8 +330,7 @@ fn lookups_have_their_labels() {
     let found = step(17, |step| step.inputs[0].dims[1] = 3);
     refused(&found, "17 scatter", "result dim 1 is in no operand");
     let found = step(17, |step| step.inputs.push(labelled(ValueId(16), &[1, 0])));
-    let turned = "what is folded onto has not the labels of the result in order";
-    refused(&found, "17 scatter", turned);
+    refused(&found, "17 scatter", "what is folded onto has not the labels of the result in order");
     let found = step(17, |step| step.inputs.push(labelled(ValueId(15), &[0])));
     refused(&found, "17 scatter", "%17 is f32, but %15 is i32");
     let found = spoil!(26, Put { dim } => *dim = 2);

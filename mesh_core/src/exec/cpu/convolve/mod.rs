@@ -1,6 +1,6 @@
 //! `Convolve`: forward, and the gradients of its input and of its kernel.
 //!
-//! Floats of the usual label pattern go to register blocks; everything else goes term by term.
+//! Floats of the usual label pattern go by tiles, blocks or products; everything else goes term by term.
 
 mod block;
 pub(super) mod choice;

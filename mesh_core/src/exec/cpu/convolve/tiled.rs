@@ -20,6 +20,8 @@ const SOURCE: usize = 768 << 10;
 const PANEL: usize = 320 << 10;
 /// Fewer rows than these leave sums waiting for each other.
 const FEW_ROWS: usize = 4;
+/// A kernel of more positions has too many parts to list the taps of each.
+const MOST_TAPS: usize = 1024;
 
 /// Positions with the same taps.
 struct Part {
@@ -44,16 +46,19 @@ impl<T: Tiled> ByTiles<T> {
     /// `None` where a vector does not lie as one, or the machine has no tiles.
     pub(super) fn new(labels: &Labels, windows: &[Window], parts: &Parts) -> Option<Self> {
         let tiles = T::tiles(isa())?;
-        let clipped = Matrices::new(labels, windows, parts, Ends::Clipped)?;
-        let padded = Matrices::new(labels, windows, parts, Ends::Padded)?;
+        let mut matrices = Matrices::new(labels, windows, parts, Ends::Padded)?;
         let images = |of: &Matrices| {
             let [first, next] = [0, 1].map(|i| of.images.get(i).map_or(0, |image| image[0]));
             let len = of.padded.as_ref().map_or(first.abs_diff(next), |padded| padded.len);
             (SOURCE / (len * size_of::<T>()).max(1)).clamp(1, of.images.len())
         };
-        let clips =
-            work(&clipped, &tiles, images(&clipped)) <= work(&padded, &tiles, images(&padded));
-        let mut matrices = if clips { clipped } else { padded };
+        if matrices.parts.iter().all(|part| part.taps.len() <= MOST_TAPS) {
+            let clipped = Matrices::new(labels, windows, parts, Ends::Clipped)?;
+            let [of, with] = [&clipped, &matrices].map(|of| work(of, &tiles, images(of)));
+            if of <= with {
+                matrices = clipped;
+            }
+        }
         if matrices.makes_kernel() || matrices.columns.0 > 1 && matrices.columns.1[1] != 1 {
             return None;
         }

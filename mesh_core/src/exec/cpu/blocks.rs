@@ -202,8 +202,8 @@ impl<T: Number> Blocks<T> {
     }
 }
 
-/// Whether tiles are faster than the crate. Where vectors are of 512 bits, for few columns, of which the crate's tiles
-/// are wide; where they are of 256, for deep products of a left factor whose memory runs along its rows, as gradients
+/// Whether tiles are faster than the crate. Where vectors are of 512 bits, for many rows of few columns, of which the
+/// crate's tiles are wide; where they are of 256, for deep products of a left factor whose memory runs along its rows, as gradients
 /// of weights have it.
 fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
     let is_left_turned = a[0] == 1 && a[1] != 1;

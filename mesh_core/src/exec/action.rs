@@ -111,6 +111,7 @@ impl Stretch {
 }
 
 /// A value of the body, and what it stands for.
+#[derive(Clone)]
 pub(super) struct Part {
     pub(super) value: usize,
     pub(super) bytes: usize,
@@ -148,6 +149,8 @@ pub(super) struct PreparedLoop {
     pub(super) staying: Vec<Part>,
     /// Values that lie where the loop has them, and that is elsewhere in every iteration.
     pub(super) moving: Vec<Part>,
+    /// Slices that are asked for one iteration ahead.
+    pub(super) coming: Vec<Part>,
     /// What an iteration is given in the body's own memory.
     pub(super) given: Vec<Part>,
     /// What an iteration leaves elsewhere than where the loop has it: first what is stacked, then what is

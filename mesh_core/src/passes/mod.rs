@@ -5,6 +5,7 @@
 //! part of lowering. The others are listed by a [`Target`].
 
 mod all_reduce;
+mod behind;
 mod buffers;
 mod check;
 mod combine;
@@ -101,6 +102,9 @@ passes! {
     KeptValues: "kept values",
         "each elementwise operation is a map of its own still, products that sum nothing among them; \
          fusion then joins what is made again with what reads it";
+    /// Products that a loop adds up over its iterations are one product behind it.
+    SummedProducts: "summed products",
+        "what is kept of each iteration is known by now; each elementwise operation is a map of its own still";
     /// What a fold reads is computed as it is folded, and what a scatter is folded onto is given to it.
     Folds: "folds",
         "each elementwise operation is a map of its own still; what folds take need not be fused";
@@ -171,6 +175,7 @@ impl PassId {
             Self::AllReduces => all_reduce::run(block, cx.all_reduce),
             Self::ElementwiseProducts => products::run(block, cx.machine),
             Self::KeptValues => kept::run(block, cx.machine),
+            Self::SummedProducts => behind::run(block),
             Self::Folds => {
                 folds::run(block);
                 onto::run(block);

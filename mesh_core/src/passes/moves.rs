@@ -2,7 +2,7 @@
 //!
 //! A piece looks through a move that nobody else needs if pieces of that move made all it reads; or all
 //! but a margin, where both moves fill with the same number. Windows cut dim by dim, and margins put around
-//! dim after dim, are then one copy. So are borders of a tensor's own elements, since rows that are looked up
+//! dim after dim, are then one copy; so is what is put together and turned. So are borders of a tensor's own elements, since rows that are looked up
 //! by a few known indices are moved.
 
 use super::uses::Uses;
@@ -40,6 +40,12 @@ fn looked_through(block: &mut Block) -> bool {
             let maker = uses.maker[made.index()].filter(|_| uses.has_one_reader(made));
             let whole = &block.values[made.index()].extents;
             let found = match maker.map(|at| &before[at]) {
+                Some(Step { form: Form::Move(inner), inputs: read, .. })
+                    if turns_all(outer, &inputs[i], whole) =>
+                {
+                    outer.fill = inner.fill;
+                    Some(turned(&inputs[i], inner, read))
+                }
                 Some(Step { form: Form::Move(inner), inputs: read, .. })
                     if in_order(&inputs[i], &outer.pieces[i]) =>
                 {
@@ -139,6 +145,35 @@ fn runs(rows: &[i32], begin: usize, count: usize) -> Vec<(usize, Range<usize>)> 
 /// Whether the dims of what a piece reads are those of what it writes.
 fn in_order(operand: &Operand, piece: &Piece) -> bool {
     operand.is_whole() && operand.dims.len() == piece.at.len()
+}
+
+/// Whether a move copies all of what it reads, in another order of dims.
+fn turns_all(outer: &Move, operand: &Operand, whole: &Extents) -> bool {
+    let [piece] = &outer.pieces[..] else { return false };
+    let begins = piece.begin.iter().all(|begin| *begin == Offset::default());
+    let turned = |(dim, &label): (usize, &u8)| whole[dim] == piece.extents[usize::from(label)];
+    let is_permuted = operand.dims.len() == piece.at.len() && !operand.is_whole();
+    let covers = operand.dims.iter().enumerate().all(turned);
+    begins && is_permuted && covers && piece.at.iter().all(|&at| at == 0)
+}
+
+/// The pieces of a move whose result is turned, and what each reads.
+fn turned(by: &Operand, inner: &Move, read: &[Operand]) -> (Vec<Piece>, Vec<Operand>) {
+    let turn = |of: &Extents| {
+        let mut turned = of.clone();
+        zip(&by.dims, of).for_each(|(&label, &extent)| turned[usize::from(label)] = extent);
+        turned
+    };
+    let piece = |piece: &Piece| Piece {
+        begin: piece.begin.clone(),
+        at: turn(&piece.at),
+        extents: turn(&piece.extents),
+    };
+    let operand = |from: &Operand| Operand {
+        value: from.value,
+        dims: from.dims.iter().map(|&label| by.dims[usize::from(label)]).collect(),
+    };
+    (inner.pieces.iter().map(piece).collect(), read.iter().map(operand).collect())
 }
 
 /// What a piece of the outer move becomes that reads what the inner one read: pieces, and what each reads.

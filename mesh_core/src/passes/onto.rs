@@ -55,7 +55,7 @@ fn fold(block: &Block, uses: &Uses, position: usize) -> Option<(usize, Operand)>
 }
 
 /// How a map of one operation on two inputs folds them.
-fn folds(map: &Map) -> Option<(ReduceKind, [Reg; 2])> {
+pub(super) fn folds(map: &Map) -> Option<(ReduceKind, [Reg; 2])> {
     let [.., (Instr::Apply(prim, [one, other, _]), _)] = map.body.code[..] else { return None };
     let result = Reg(map.body.code.len() as u16 - 1);
     if map.body.code.len() != 3 || map.body.results[..] != [result] || !map.reads_all() {

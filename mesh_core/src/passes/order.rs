@@ -98,7 +98,9 @@ fn lay(block: &mut Block, open: &[bool]) {
         let labels: Dims = (0..block.value(out).extents.len() as u8).collect();
         let is_met_by_both = |label: &u8| lhs.dims.contains(label) && rhs.dims.contains(label);
         let repeated: Dims = labels.iter().copied().filter(is_met_by_both).collect();
-        if repeated.is_empty() {
+        // Of factors with the same labels, no matrix is read: they are folded as they lie.
+        let is_product = lhs.dims.iter().chain(&rhs.dims).any(|label| !is_met_by_both(label));
+        if repeated.is_empty() || !is_product {
             continue;
         }
         for (value, dims) in [(lhs.value, &lhs.dims), (rhs.value, &rhs.dims), (out, &labels)] {

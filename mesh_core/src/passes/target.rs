@@ -17,9 +17,10 @@ pub struct Target {
 }
 
 /// The passes for processors that are cores of a host.
-const HOST: [PassId; 10] = [
+const HOST: [PassId; 11] = [
     PassId::ElementwiseProducts,
     PassId::KeptValues,
+    PassId::SummedProducts,
     PassId::Folds,
     PassId::Fusion,
     PassId::MemoryOrder,

@@ -5,8 +5,8 @@
 
 use super::Parameters;
 use super::fit::Fit;
-use super::norm::NORM_EPSILON;
-use crate::elementwise::{cast, rsqrt, square};
+use super::norm::{NORM_EPSILON, scaled};
+use crate::elementwise::{cast, square};
 use crate::reduce::mean;
 use crate::room::*;
 use mesh_core::graph::{Initializer, Update, Variable};
@@ -135,7 +135,7 @@ impl BatchNorm {
         let average = mean(wide, over());
         let centred = wide - average;
         let variance = mean(square(centred), over());
-        let y = self.scaled(centred, variance, x.dtype(), weights);
+        let y = self.scaled((centred, variance), x.dtype(), weights);
         let mut updates = Vec::new();
         for (variable, batch) in [(weights.mean, average), (weights.variance, variance)] {
             let batch = batch.stop_gradient();
@@ -153,19 +153,18 @@ impl BatchNorm {
             return poisoned;
         }
         let centred = cast(x, x.dtype().reduction()) - weights.mean.value();
-        self.scaled(centred, weights.variance.value(), x.dtype(), weights)
+        self.scaled((centred, weights.variance.value()), x.dtype(), weights)
     }
 
     #[track_caller]
     fn scaled<'g>(
         &self,
-        centred: Tensor<'g>,
-        variance: Tensor<'g>,
+        (centred, variance): (Tensor<'g>, Tensor<'g>),
         dtype: DType,
         weights: &BatchNormWeights<'g>,
     ) -> Tensor<'g> {
-        let y = cast(centred * rsqrt(variance + self.epsilon), dtype);
-        y * weights.scale + weights.bias
+        let moments = (centred, variance, self.epsilon);
+        scaled(moments, weights.scale, Some(weights.bias), dtype)
     }
 }
 

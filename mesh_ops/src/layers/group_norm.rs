@@ -5,10 +5,10 @@
 //! The matrix has zeros for the channels of other groups, and NaN or an infinity times 0 is NaN.
 
 use super::fit::Fit;
-use super::norm::NORM_EPSILON;
+use super::norm::{NORM_EPSILON, scaled};
 use super::{NormWeights, Parameters};
 use crate::einsum::contract;
-use crate::elementwise::{cast, rsqrt, square};
+use crate::elementwise::{cast, square};
 use crate::reduce::mean;
 use crate::room::*;
 use mesh_core::graph::Initializer;
@@ -97,11 +97,7 @@ impl GroupNorm {
         let wide = cast(x, x.dtype().reduction());
         let centred = wide - self.mean(wide);
         let variance = self.mean(square(centred));
-        let y = cast(centred * rsqrt(variance + self.epsilon), x.dtype()) * weights.scale;
-        match weights.bias {
-            Some(bias) => y + bias,
-            None => y,
-        }
+        scaled((centred, variance, self.epsilon), weights.scale, weights.bias, x.dtype())
     }
 
     /// For each channel the mean of its group.

@@ -110,6 +110,23 @@ impl Norm {
     }
 }
 
+/// `centred / sqrt(variance + epsilon) * scale + bias`, made in the dtype of `centred`. What is multiplied by the
+/// scale is the root's reciprocal, where both are smaller than `centred`.
+#[track_caller]
+pub(super) fn scaled<'g>(
+    (centred, variance, epsilon): (Tensor<'g>, Tensor<'g>, f64),
+    scale: Tensor<'g>,
+    bias: Option<Tensor<'g>>,
+    dtype: DType,
+) -> Tensor<'g> {
+    let wide = centred.dtype();
+    let y = centred * (rsqrt(variance + epsilon) * cast(scale, wide));
+    match bias {
+        Some(bias) => cast(y + cast(bias, wide), dtype),
+        None => cast(y, dtype),
+    }
+}
+
 /// `(x - mean) / sqrt(variance + 1e-6) * scale + bias` along `dim`, with new variables
 /// `{name}/scale` and `{name}/bias`.
 ///

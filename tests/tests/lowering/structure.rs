@@ -105,7 +105,7 @@ fn picking_costs_one_row() {
     };
     let forms =
         |steps: &[Step]| steps.iter().map(|step| step.form.name()).collect::<Vec<_>>().join(" ");
-    assert_eq!(forms(&steps("y:m")), "move reshape");
+    assert_eq!(forms(&steps("y:m")), "reshape move");
     assert_eq!(forms(&steps("x:m")), "generate reshape gather all_reduce");
 }
 

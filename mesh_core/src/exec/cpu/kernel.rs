@@ -1,5 +1,6 @@
 //! What every kernel is: a step made ready, and the memory it works on.
 
+use super::fetch::Coming;
 use crate::program::ValueId;
 
 /// Where one processor's values lie.
@@ -7,9 +8,16 @@ pub(crate) struct Memory {
     /// One pointer per value of the program, aligned to 64 bytes; feeds that lie in callers' arrays are
     /// aligned to their elements.
     pub(crate) pointers: Vec<*mut u8>,
+    /// What is read by the next iteration of the loop whose values these are.
+    pub(crate) coming: Coming,
 }
 
 impl Memory {
+    /// Of values that lie there. Nothing comes.
+    pub(crate) fn new(pointers: Vec<*mut u8>) -> Self {
+        Self { pointers, coming: Coming::default() }
+    }
+
     /// Where a value lies.
     pub(crate) fn pointer(&self, value: ValueId) -> *mut u8 {
         self.pointers[value.index()]

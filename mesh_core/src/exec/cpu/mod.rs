@@ -14,6 +14,7 @@ mod blocks;
 mod call;
 mod contract;
 mod convolve;
+mod fetch;
 mod gather;
 mod gemm;
 mod generate;
@@ -38,6 +39,7 @@ mod vmath;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use fetch::Coming;
 pub(crate) use kernel::{Kernel, Memory};
 
 use super::seed::Seed;

@@ -4,7 +4,7 @@ use super::{Preparing, expect, pointers};
 use crate::exec::action::{Entry, Part, PreparedLoop};
 use crate::exec::comm::Comm;
 use crate::exec::comm::courier::Peers;
-use crate::exec::cpu::Memory;
+use crate::exec::cpu::{Coming, Memory};
 use crate::program::forms::{Loop, LoopInputs, is_stack};
 use crate::program::{ALIGNMENT, Block, Operand, Place, Plan, Step, ValueId};
 
@@ -21,8 +21,10 @@ impl Preparing<'_> {
         self.fits(form, step)?;
         let base = self.base + self.plan.own_bytes();
         let pointers = pointers(self.name, body, plan, self.site, base)?;
-        let mut memory = Memory { pointers };
+        let mut memory = Memory::new(pointers);
         let (given, left) = (self.given(form, step), self.left(form, step));
+        let coming = coming(&given, form.count);
+        memory.coming = Coming::of(coming.len());
         let (staying, moving) = self.settle(plan, body, &given, &left, &mut memory)?;
         let first = |part: &Part| self.memory.pointers[part.outer];
         let elsewhere = |part: &Part| memory.pointers[part.value] != first(part);
@@ -56,6 +58,7 @@ impl Preparing<'_> {
             first: inputs.carried.iter().zip(&step.outs).map(begin).collect(),
             staying,
             moving,
+            coming,
             given,
             left,
             actions,
@@ -134,6 +137,17 @@ impl Preparing<'_> {
         expect(matches!(position, Some(Place::Arena(_))), "the position is not the body's own")?;
         Ok(all.into_iter().partition(|part| part.stride == 0))
     }
+}
+
+/// The slices that are asked for one iteration ahead: if all of them do not stay in a core's own cache anyway, and
+/// those of two iterations do.
+fn coming(given: &[Part], count: usize) -> Vec<Part> {
+    const MOST: usize = 1 << 18;
+    const LEAST: usize = 1 << 20;
+    let slices = given.iter().filter(|part| part.stride > 0);
+    let bytes: usize = slices.clone().map(|part| part.bytes).sum();
+    let pays = bytes <= MOST && bytes * count >= LEAST;
+    slices.filter(|_| pays).cloned().collect()
 }
 
 /// What the parameters of a body stand for, but for the position. What is carried lives in the loop's

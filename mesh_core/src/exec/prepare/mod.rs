@@ -51,7 +51,7 @@ impl Executor {
     ) -> Result<Self, String> {
         let Compiled { program, plan } = compiled;
         let (name, block) = (&*program.name, &program.block);
-        let memory = Memory { pointers: pointers(name, block, plan, site, 0)? };
+        let memory = Memory::new(pointers(name, block, plan, site, 0)?);
         let preparing = Preparing { name, block, plan, site, memory: &memory, base: 0 };
         let (actions, scratch_bytes) = preparing.actions(peers)?;
         let feeds = program.fed().map(|(slot, value)| {

@@ -140,6 +140,13 @@ impl PreparedLoop {
                 for part in &self.moving {
                     self.memory.pointers[part.value] = part.at(outer, position);
                 }
+                self.memory.coming.clear();
+                if done + 1 < self.count {
+                    let next = if self.reverse { position - 1 } else { position + 1 };
+                    for part in &self.coming {
+                        self.memory.coming.add(part.at(outer, next), part.bytes);
+                    }
+                }
                 for part in &self.given {
                     let from = part.at(outer, position).cast_const();
                     let to = self.memory.pointers[part.value];

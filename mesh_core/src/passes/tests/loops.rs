@@ -122,3 +122,51 @@ fn what_is_the_same_in_all_iterations_is_computed_once() {
     let first = (0..3).map(|w| f64::from(w) * f64::from(0.5f32.tanh())).sum::<f64>();
     assert!((expected[0] - first).abs() < 1e-6, "{expected:?}");
 }
+
+/// Four iterations, each of which adds a product of a slice and of what it stacks to what it carries.
+fn with_sum(mesh: &Mesh, [rows, len]: [usize; 2], reverse: bool) -> Program {
+    let mut b = Builder::new("body", mesh);
+    let [h, sum, w] = [[rows, len], [len, len], [rows, len]].map(|n| b.param(DType::F32, n));
+    b.param(DType::I32, []);
+    let next = b.of((x(0) + x(1)).tanh(), &[h, w]);
+    let product = b.contract(labelled(w, &[2, 0]), labelled(next, &[2, 1]), smallvec![len, len]);
+    let added = b.of(x(0) + x(1), &[sum, product]);
+    [next, added, next].into_iter().for_each(|value| b.result(value));
+    let body = Box::new(b.finish().block);
+    built(mesh, |b| {
+        let (h, sum) = (b.fed("h", &[rows, len]), b.fed("sum", &[len, len]));
+        let w = b.fed("w", &[4, rows, len]);
+        let form = Loop { body, count: 4, reverse, conditional: false, carried: 2, sliced: 1 };
+        let outs = b.repeat(form, &[h, sum, w]);
+        ["last", "sum", "all"].iter().zip(outs).for_each(|(name, out)| b.fetched(name, out));
+    })
+}
+
+#[test]
+fn products_that_iterations_add_up_are_one_behind_the_loop() {
+    /// Sums of 4 products of at most 3 terms each, of numbers below 2, are rounded so many times.
+    const ROUNDED: f64 = 12.0 * 24.0 * 6e-8;
+    let mesh = Mesh::single();
+    for (shape, reverse, leaves) in
+        [([3, 8], false, true), ([3, 8], true, true), ([9, 8], false, false)]
+    {
+        let compile = |passes: &[PassId]| {
+            let compiled = compiled(with_sum(&mesh, shape, reverse), &mesh, &[], passes);
+            let carried = only(&compiled.program).1.carried;
+            let [rows, len] = shape;
+            let number = |i: usize| ((i * 7 % 11) as f32 - 5.0) / 4.0;
+            let h = Array2::from_shape_fn(shape, |(i, j)| number(i + 3 * j));
+            let sum = Array2::from_shape_fn((len, len), |(i, j)| number(5 * i + j));
+            let w = ndarray::Array3::from_shape_fn((4, rows, len), |(i, j, k)| {
+                number(3 * i + 5 * j + k)
+            });
+            let feeds = [h.view().into(), sum.view().into(), w.view().into()];
+            (carried, doubles(run(&mesh, compiled, &feeds)).concat())
+        };
+        let (carried, got) = compile(&all());
+        let (_, want) = compile(&without(PassId::SummedProducts));
+        assert_eq!(carried, if leaves { 1 } else { 2 }, "{shape:?}");
+        let same = |(got, want): (&f64, &f64)| (got - want).abs() <= ROUNDED;
+        assert!(got.iter().zip(&want).all(same), "{shape:?}: {got:?}, but {want:?}");
+    }
+}

@@ -127,6 +127,7 @@ fn every_pass_runs_once_and_has_a_reason() {
         "all-reduces",
         "elementwise products",
         "kept values",
+        "summed products",
         "folds",
         "fusion",
         "memory order",

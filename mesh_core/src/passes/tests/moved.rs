@@ -178,3 +178,22 @@ fn what_differs_stays_two_moves() {
         [(2, 2), (2, 2), (3, 3)]
     );
 }
+
+#[test]
+fn what_is_put_together_and_turned_is_one_move() {
+    let (before, after, text) = folded(|b, image| {
+        let other = b.of(x(0) * 2.0, &[image]);
+        let both = joined(b, image, other);
+        b.transpose(both, &[1, 0])
+    });
+    assert_eq!((before, after), (2, 1));
+    let pieces = "move %0[b, a] to [0, 0] size [8, 6], %1[b, a] to [0, 6] size [8, 6] onto 0.0\n";
+    assert!(text.contains(pieces), "{text}");
+    // Around what is turned, the number of what is turned.
+    let (before, after, text) = folded(|b, image| {
+        let margin = framed(b, image, [6, 8], [[1, 2], [9, 11]], 0.5);
+        b.transpose(margin, &[1, 0])
+    });
+    assert_eq!((before, after), (2, 1));
+    assert!(text.contains("move %0[b, a] to [2, 1]") && text.contains("0.5"), "{text}");
+}

@@ -154,7 +154,7 @@ impl Cell {
         CellState { hidden: carried[0], memory }
     }
 
-    /// What the gates get of the input, of all positions that it has.
+    /// What the gates get of the input but for the bias, of all positions that it has.
     #[track_caller]
     pub(super) fn given<'g>(
         self,
@@ -162,26 +162,7 @@ impl Cell {
         inputs: &[Dimension],
         weights: &CellWeights<'g>,
     ) -> Tensor<'g> {
-        self.onto_gates(x, inputs, weights.input, weights.input_bias)
-    }
-
-    #[track_caller]
-    fn onto_gates<'g>(
-        self,
-        x: Tensor<'g>,
-        inputs: &[Dimension],
-        kernel: Tensor<'g>,
-        bias: Option<Tensor<'g>>,
-    ) -> Tensor<'g> {
-        let (own, of_kernel) = (x.shape(), kernel.shape());
-        let is_made = |dim: &Dimension| !inputs.contains(dim);
-        let output: Vec<_> =
-            own.iter().filter(is_made).chain(of_kernel.iter().filter(is_made)).collect();
-        let gates = einsum(x, &[kernel], output);
-        match bias {
-            Some(bias) => gates + bias,
-            None => gates,
-        }
+        onto_gates(x, inputs, weights.input)
     }
 
     /// The state after a position.
@@ -195,27 +176,52 @@ impl Cell {
     ) -> CellState<'g> {
         let hidden = state.hidden;
         let before = crate::rename(hidden, at.state, at.before.name.as_str());
-        let kept = self.onto_gates(before, &[at.before], weights.recurrent, weights.recurrent_bias);
-        let gate = |x, number| crate::pick(x, self.gates(), number);
+        let kept = onto_gates(before, &[at.before], weights.recurrent);
+        let each = |x| crate::unstack(x, self.gates());
+        let biased = |x, bias: Option<Tensor<'g>>| match bias {
+            Some(bias) => each(x).into_iter().zip(each(bias)).map(|(x, bias)| x + bias).collect(),
+            None => each(x),
+        };
+        let (input_bias, recurrent_bias) = (weights.input_bias, weights.recurrent_bias);
+        // Of gates that add up what they are given, the biases are added up first.
+        let together = || {
+            let kept = each(kept).into_iter();
+            let sums = each(given).into_iter().zip(kept).map(|(given, kept)| given + kept);
+            let biases = input_bias.into_iter().chain(recurrent_bias).reduce(|a, b| a + b);
+            match biases.map(each) {
+                Some(biases) => sums.zip(biases).map(|(sum, bias)| sum + bias).collect(),
+                None => sums.collect(),
+            }
+        };
         match (self, state.memory) {
             (Self::Lstm, Some(memory)) => {
-                let all = given + kept;
-                let [input, forget, new, output] = [0, 1, 2, 3].map(|number| gate(all, number));
+                let gates: Vec<_> = together();
+                let [input, forget, new, output] = [0, 1, 2, 3].map(|number| gates[number]);
                 let memory = sigmoid(forget) * memory + sigmoid(input) * tanh(new);
                 CellState { hidden: sigmoid(output) * tanh(memory), memory: Some(memory) }
             }
             (Self::Gru, _) => {
-                let both = |number| (gate(given, number), gate(kept, number));
-                let [reset, update, new] = [0, 1, 2].map(both);
+                let given: Vec<_> = biased(given, input_bias);
+                let kept: Vec<_> = biased(kept, recurrent_bias);
+                let [reset, update, new] = [0, 1, 2].map(|number| (given[number], kept[number]));
                 let reset = sigmoid(reset.0 + reset.1);
                 let update = sigmoid(update.0 + update.1);
                 let new = tanh(new.0 + reset * new.1);
                 CellState { hidden: (1.0 - update) * new + update * hidden, memory: None }
             }
             (Self::Plain(activation), _) => {
-                CellState { hidden: activation.apply(gate(given + kept, 0)), memory: None }
+                CellState { hidden: activation.apply(together()[0]), memory: None }
             }
             (Self::Lstm, None) => CellState { hidden: hidden.poisoned(), memory: None },
         }
     }
+}
+
+/// `x`, summed over its inputs, for each gate.
+#[track_caller]
+fn onto_gates<'g>(x: Tensor<'g>, inputs: &[Dimension], kernel: Tensor<'g>) -> Tensor<'g> {
+    let (own, of_kernel) = (x.shape(), kernel.shape());
+    let is_made = |dim: &Dimension| !inputs.contains(dim);
+    let made = own.iter().filter(is_made).chain(of_kernel.iter().filter(is_made));
+    einsum(x, &[kernel], made.collect::<Vec<_>>())
 }

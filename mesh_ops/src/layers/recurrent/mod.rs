@@ -139,6 +139,10 @@ impl Recurrent {
         }
         let (mut read, mut last) = (x, Vec::new());
         for layer in 0..self.layers {
+            // The loop's dim comes first: so what the gates are given, which is larger, need not be turned.
+            let others = read.shape().without(&[self.time.name]);
+            let dims: Vec<_> = std::iter::once(self.time).chain(others.iter()).collect();
+            let turned = crate::transpose(read, dims);
             let mut run = |direction: usize| {
                 let number = layer * self.directions() + direction;
                 let begin = match initial {
@@ -146,7 +150,7 @@ impl Recurrent {
                     None => self.cell.begin(x, &examples, self.state),
                 };
                 let run = Run { lengths, reverse: direction == 1, begin };
-                let given = self.cell.given(read, &self.inputs(layer), &weights.cells[number]);
+                let given = self.cell.given(turned, &self.inputs(layer), &weights.cells[number]);
                 let (written, state) = self.along(given, &weights.cells[number], run);
                 last.push(state);
                 written

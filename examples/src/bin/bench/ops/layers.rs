@@ -53,11 +53,12 @@ fn lstm(x: Tensor<'_>) -> Tensor<'_> {
     let from = graph.variable("from", [model, gates], F32, initial).value();
     let back = graph.variable("back", [unit, gates], F32, initial).value();
     let bias = graph.variable("bias", [gates], F32, initial).value();
-    // The products with the inputs do not wait for each other.
-    let seen = x.einsum(&[from], [of(x, "batch"), length, gates]) + bias;
+    // The products with the inputs do not wait for each other; the loop's dim comes first.
+    let x = mesh_ops::transpose(x, [length, of(x, "batch"), model]);
+    let seen = x.einsum(&[from], [length, of(x, "batch"), gates]);
     let zeros = graph.fill(0.0, [of(x, "batch"), unit], F32);
     let (_, [states]) = graph.scan(length, [zeros, zeros], [seen], |[h, c], [seen]| {
-        let g = seen + h.einsum(&[back], [of(x, "batch"), gates]);
+        let g = seen + h.einsum(&[back], [of(x, "batch"), gates]) + bias;
         let [i, f, o, z] = mesh_ops::split_evenly::<4>(g, gates).map(|part| {
             let of_gate = of(part, "gates");
             let shape = part.shape();

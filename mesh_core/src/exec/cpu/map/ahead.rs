@@ -3,6 +3,7 @@
 
 use super::code::Op;
 use super::place::Place;
+use crate::exec::cpu::fetch::{self, LINE};
 use crate::exec::cpu::strided::Nest;
 
 /// Bytes a map has to meet for this to pay; less is in a second cache of 2 MiB anyway.
@@ -11,7 +12,6 @@ const LARGE: usize = 7 << 18;
 /// being asked: a sigmoid times its operand takes 0.54 of the time.
 const FAR: usize = 4 << 20;
 const MANY: usize = 3;
-const LINE: usize = 64;
 
 /// Lines of memory, one behind the other.
 struct Lines {
@@ -79,7 +79,7 @@ impl Ahead {
             }
             let from = at[lines.place].wrapping_offset(lines.from);
             for line in 0..lines.count {
-                prefetch(from.wrapping_add(line * LINE));
+                fetch::to_first(from.wrapping_add(line * LINE));
             }
         }
     }
@@ -112,15 +112,3 @@ fn share(all: impl Iterator<Item = Lines>, total: usize, parts: &mut [Vec<Lines>
         }
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn prefetch(at: *const u8) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: a hint; no address is wrong.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn prefetch(_: *const u8) {}

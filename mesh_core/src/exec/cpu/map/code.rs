@@ -1,5 +1,6 @@
 //! Instructions on tiles.
 
+use super::fold::{FoldRun, OPERANDS};
 use super::tile::{ARGS, Run};
 use crate::names::DType;
 
@@ -72,6 +73,8 @@ pub(super) enum Op<S = Source> {
     Store { from: S, uniform: bool, out: usize },
     /// Folds a packed tile onto an out.
     Fold { from: S, out: usize },
+    /// Adds up what it makes of two operands, row by row.
+    Sum { run: FoldRun, args: [Arg<S>; OPERANDS], out: usize },
 }
 
 /// What planning needs to know of an input or out.
@@ -94,7 +97,10 @@ pub(super) enum PortShape {
     /// All rows are one run.
     PerColumn,
     /// Of an out that tiles are folded onto.
-    Folded,
+    Folded {
+        /// Whether it is a sum of rows, whose terms may be made as they are added up.
+        terms: bool,
+    },
     /// Anything else.
     Strided {
         /// Whether all tiles are equal.
@@ -131,6 +137,7 @@ impl Code {
             Op::Apply { args, .. } => args.iter().any(|arg| arg.source == Source::Input(input)),
             Op::Gather { input: read, .. } => *read == input,
             Op::Spread { from, .. } => from.source == Source::Input(input),
+            Op::Sum { args, .. } => args.iter().any(|arg| arg.source == Source::Input(input)),
             Op::Store { from, .. } | Op::Fold { from, .. } => *from == Source::Input(input),
         };
         let Some(made) = self.ops.iter().position(is_made) else { return Reads::Late };
@@ -162,7 +169,8 @@ impl Code {
         };
         let kept = |op: &Op| match op {
             Op::Apply { .. } | Op::Store { from: Source::Out { .. }, .. } => true,
-            Op::Gather { .. } | Op::Spread { .. } | Op::Store { .. } | Op::Fold { .. } => false,
+            Op::Gather { .. } | Op::Spread { .. } | Op::Store { .. } => false,
+            Op::Fold { .. } | Op::Sum { .. } => false,
         };
         more.is_none() && one.is_some_and(makes) && self.ops.iter().all(kept)
     }
@@ -207,6 +215,7 @@ impl Code {
             Op::Spread { from, to, size } => Op::Spread { from: arg(from), to: at(to), size },
             Op::Store { from, uniform, out } => Op::Store { from: at(from), uniform, out },
             Op::Fold { from, out } => Op::Fold { from: at(from), out },
+            Op::Sum { run, args, out } => Op::Sum { run, args: args.map(arg), out },
         };
         self.ops.iter().map(located).collect()
     }

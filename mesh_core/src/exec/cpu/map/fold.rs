@@ -1,9 +1,9 @@
 //! Tiles folded onto an out.
 
 use crate::exec::cpu::Memory;
-use crate::exec::cpu::isa::{Entry, Task, compiled};
+use crate::exec::cpu::isa::{Task, compiled};
 use crate::exec::cpu::moves::{bits, fill};
-use crate::exec::cpu::reduce::{self, All, Any, Max, Min, Prod, Sum, fold_run};
+use crate::exec::cpu::reduce::{self, All, Any, Max, Min, Prod, Sum, fold_all, fold_run};
 use crate::exec::cpu::strided::Loop;
 use crate::names::{DType, ReduceKind};
 use crate::program::{Scalar, Value, ValueId};
@@ -17,7 +17,22 @@ pub(super) struct Fold {
     size: usize,
     /// What a fold of nothing is.
     start: u64,
+    /// Whether its terms may be made as they are added up.
+    is_sum: bool,
+    /// How the rows of a tile lie to what they are folded to, if they all do so.
+    pub(super) rows: Option<RowsTo>,
     pub(super) tile: Box<dyn Onto>,
+}
+
+/// How the rows of a tile lie to what they are folded to; elements.
+#[derive(Clone, Copy)]
+pub(super) struct RowsTo {
+    /// Whether each turn is a row; else all of them are one.
+    pub(super) by_turn: bool,
+    /// From what one row is folded to, to the next.
+    pub(super) step: isize,
+    /// From what one element of a row is folded to, to the next.
+    pub(super) along: isize,
 }
 
 /// Folds packed tiles onto what they are folded to.
@@ -35,7 +50,15 @@ impl Fold {
     pub(super) fn new(kind: ReduceKind, out: ValueId, value: &Value) -> Result<Self, String> {
         let (dtype, len) = (value.dtype, value.len());
         let start = bits(Scalar::new(dtype, kind.start(dtype)));
-        Ok(Self { out, len, size: dtype.size(), start, tile: tile(kind, dtype)? })
+        let is_sum = (kind, dtype) == (ReduceKind::Sum, DType::F32);
+        let tile = tile(kind, dtype)?;
+        Ok(Self { out, len, size: dtype.size(), start, is_sum, rows: None, tile })
+    }
+
+    /// Knows how rows lie, if they do in one way; says whether terms may be made as they are added up.
+    pub(super) fn by_rows(&mut self, rows: Option<RowsTo>) -> bool {
+        self.rows = rows;
+        self.is_sum && self.rows.is_some()
     }
 
     /// Makes the out what a fold of nothing is.
@@ -74,83 +97,188 @@ fn tile(kind: ReduceKind, dtype: DType) -> Result<Box<dyn Onto>, String> {
 }
 
 /// A fold whose elements are held as they lie in memory.
-trait Plain: reduce::Fold<Held = <Self as reduce::Fold>::Element> {}
+pub(super) trait Plain: reduce::Fold<Held = <Self as reduce::Fold>::Element> {}
 
 impl<F: reduce::Fold<Held = <F as reduce::Fold>::Element>> Plain for F {}
 
 /// Rows of a tile, and what they are folded to.
-struct Both<E> {
-    from: *const E,
-    to: *mut E,
-    rows: usize,
-    len: usize,
-    /// From one row, and what it is folded to, to the next.
-    steps: [isize; 2],
+pub(super) struct Both {
+    /// Where the operands of the first row lie: of what is folded, or of what is made to be folded.
+    pub(super) from: [*const u8; OPERANDS],
+    pub(super) to: *mut u8,
+    pub(super) rows: usize,
+    pub(super) len: usize,
+    /// Bytes from the operands of one row to the next, and elements from what one is folded to.
+    pub(super) steps: [isize; OPERANDS],
+    pub(super) to_step: isize,
     /// From what one element of a row is folded to, to the next: 0 where a row is folded to one.
-    along: isize,
+    pub(super) along: isize,
 }
 
-struct Rows<F: Plain> {
-    task: Entry<FoldRows<F>>,
+/// Operands that what is folded may be made of.
+pub(super) const OPERANDS: usize = 2;
+
+/// Folds rows to what they are folded to, by how they lie.
+#[derive(Clone, Copy)]
+pub(super) struct FoldRun {
+    along: unsafe fn(Both),
+    across: unsafe fn(Both),
+    apart: unsafe fn(Both),
 }
 
-struct FoldRows<F>(PhantomData<F>);
+impl FoldRun {
+    /// Of rows that come from such a source. A function for each case: of one for all, compilers keep lanes in memory.
+    pub(super) fn of<F: Plain, S: Source<F::Element>>() -> Self {
+        Self {
+            along: compiled::<Along<F, S>>(),
+            across: compiled::<Across<F, S>>(),
+            apart: compiled::<Apart<F, S>>(),
+        }
+    }
 
-impl<F: Plain> Task for FoldRows<F> {
-    type Args = Both<F::Element>;
+    /// # Safety
+    ///
+    /// The operands' rows and what they are folded to are valid, and do not overlap.
+    pub(super) unsafe fn run(self, both: Both) {
+        let task = match (both.along, both.to_step) {
+            (0, _) => self.along,
+            (1, 0) => self.across,
+            _ => self.apart,
+        };
+        // SAFETY: as this function's contract says.
+        unsafe { task(both) };
+    }
+}
+
+/// Where the elements of a row come from.
+pub(super) trait Source<E>: reduce::Run<E> + 'static {
+    /// Of a row whose operands lie here.
+    fn row(from: [*const u8; OPERANDS]) -> Self;
+
+    /// Folds a row.
+    ///
+    /// # Safety
+    ///
+    /// It has so many elements.
+    #[inline(always)]
+    unsafe fn fold<F: reduce::Fold<Element = E>>(self, len: usize) -> F::Held {
+        // SAFETY: as this function's contract says.
+        unsafe { fold_all::<F>(self, len) }
+    }
+}
+
+/// Elements that lie there.
+#[derive(Clone, Copy)]
+struct There<E>(*const E);
+
+impl<E: Copy> reduce::Run<E> for There<E> {
+    #[inline(always)]
+    unsafe fn lanes<const LANES: usize>(self, first: usize) -> [E; LANES] {
+        // SAFETY: the run has them.
+        unsafe { *self.0.add(first).cast() }
+    }
+}
+
+impl<E: Copy + 'static> Source<E> for There<E> {
+    #[inline(always)]
+    fn row(from: [*const u8; OPERANDS]) -> Self {
+        Self(from[0].cast())
+    }
+
+    #[inline(always)]
+    unsafe fn fold<F: reduce::Fold<Element = E>>(self, len: usize) -> F::Held {
+        // SAFETY: the row has so many elements.
+        fold_run::<F>(unsafe { std::slice::from_raw_parts(self.0, len) })
+    }
+}
+
+/// Folds each row to one element.
+struct Along<F, S>(PhantomData<(F, S)>);
+
+impl<F: Plain, S: Source<F::Element>> Task for Along<F, S> {
+    type Args = Both;
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run(args: Self::Args) {
-        let Both { from, to, rows, len, steps: [step, to_step], along } = args;
-        if along == 1 && to_step == 0 {
-            let (wide, short) = (len / 64 * 64, len / 16 * 16);
-            // SAFETY: the caller's rows, all of which are folded to the same elements.
-            unsafe {
-                columns::<F, 64>(from, to, 0..wide, (rows, step));
-                columns::<F, 16>(from, to, wide..short, (rows, step));
-                columns::<F, 1>(from, to, short..len, (rows, step));
-            }
-            return;
-        }
-        for row in 0..rows as isize {
+    unsafe fn run(both: Both) {
+        for i in 0..both.rows as isize {
             // SAFETY: the caller's rows.
             unsafe {
-                let run = std::slice::from_raw_parts(from.offset(row * step), len);
-                let to = to.offset(row * to_step);
-                if along == 0 {
-                    *to = F::fold(*to, fold_run::<F>(run));
-                    continue;
-                }
-                for (j, &x) in run.iter().enumerate() {
-                    let to = to.offset(j as isize * along);
-                    *to = F::fold(*to, F::load(x));
+                let to = both.to.cast::<F::Element>().offset(i * both.to_step);
+                *to = F::fold(*to, S::row(both.at(i)).fold::<F>(both.len));
+            }
+        }
+    }
+}
+
+/// Folds rows onto the same neighbouring elements.
+struct Across<F, S>(PhantomData<(F, S)>);
+
+impl<F: Plain, S: Source<F::Element>> Task for Across<F, S> {
+    type Args = Both;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(both: Both) {
+        let (wide, short) = (both.len / 64 * 64, both.len / 16 * 16);
+        // SAFETY: the caller's rows, all of which are folded to the same elements.
+        unsafe {
+            columns::<F, S, 64>(&both, 0..wide);
+            columns::<F, S, 16>(&both, wide..short);
+            columns::<F, S, 1>(&both, short..both.len);
+        }
+    }
+}
+
+/// Folds rows element by element.
+struct Apart<F, S>(PhantomData<(F, S)>);
+
+impl<F: Plain, S: Source<F::Element>> Task for Apart<F, S> {
+    type Args = Both;
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run(both: Both) {
+        for i in 0..both.rows as isize {
+            for j in 0..both.len as isize {
+                // SAFETY: the caller's rows.
+                unsafe {
+                    let to = both.to.cast::<F::Element>();
+                    let to = to.offset(i * both.to_step + j * both.along);
+                    let [element] = S::row(both.at(i)).lanes::<1>(j as usize);
+                    *to = F::fold(*to, F::load(element));
                 }
             }
         }
     }
 }
 
-/// Folds rows, so many and so far from each other, onto each other, some columns after the others: these are kept in
-/// registers.
+impl Both {
+    /// Where the operands of a row lie.
+    #[inline(always)]
+    fn at(&self, row: isize) -> [*const u8; OPERANDS] {
+        std::array::from_fn(|k| self.from[k].wrapping_offset(row * self.steps[k]))
+    }
+}
+
+/// Folds rows onto each other, some columns after the others: these are kept in registers.
 ///
 /// # Safety
 ///
 /// Rows and what they are folded to have these columns, whose count `LANES` divides.
 #[inline(always)]
-unsafe fn columns<F: Plain, const LANES: usize>(
-    from: *const F::Element,
-    to: *mut F::Element,
+unsafe fn columns<F: Plain, S: Source<F::Element>, const LANES: usize>(
+    both: &Both,
     columns: Range<usize>,
-    (rows, step): (usize, isize),
 ) {
+    let to = both.to.cast::<F::Element>();
     for first in columns.step_by(LANES) {
         // SAFETY: `LANES` columns from the first on are there.
         unsafe {
             let to = to.add(first).cast::<[F::Element; LANES]>();
             let mut held = *to;
-            for i in 0..rows as isize {
-                let row = *from.offset(i * step).add(first).cast::<[F::Element; LANES]>();
+            for i in 0..both.rows as isize {
+                let row = S::row(both.at(i)).lanes::<LANES>(first);
                 for lane in 0..LANES {
                     held[lane] = F::fold(held[lane], F::load(row[lane]));
                 }
@@ -160,9 +288,14 @@ unsafe fn columns<F: Plain, const LANES: usize>(
     }
 }
 
+struct Rows<F> {
+    fold: FoldRun,
+    kind: PhantomData<fn(F)>,
+}
+
 impl<F: Plain> Rows<F> {
     fn boxed() -> Box<dyn Onto> {
-        Box::new(Self { task: compiled::<FoldRows<F>>() })
+        Box::new(Self { fold: FoldRun::of::<F, There<F::Element>>(), kind: PhantomData })
     }
 
     /// # Safety
@@ -175,16 +308,19 @@ impl<F: Plain> Rows<F> {
         from: *const F::Element,
         to: *mut F::Element,
     ) {
-        let strides = |l: &Loop| [l.strides[0], l.strides[1]];
+        let (first_row, out) = ([from.cast::<u8>(); OPERANDS], to.cast::<u8>());
+        let whole =
+            Both { from: first_row, to: out, rows: 1, len: 1, steps: [0; 2], to_step: 0, along: 0 };
         let both = match loops {
-            [] => Both { from, to, rows: 1, len: 1, steps: [0, 0], along: 0 },
-            [run] => Both { from, to, rows: 1, len: first, steps: [0, 0], along: run.strides[1] },
+            [] => whole,
+            [run] => Both { len: first, along: run.strides[1], ..whole },
             [rows, run] => {
-                let (len, along) = (run.extent, run.strides[1]);
-                Both { from, to, rows: first, len, steps: strides(rows), along }
+                let steps = [rows.strides[0] * size_of::<F::Element>() as isize; OPERANDS];
+                let (len, along, to_step) = (run.extent, run.strides[1], rows.strides[1]);
+                Both { rows: first, len, steps, to_step, along, ..whole }
             }
             [outer, rest @ ..] => {
-                let [step, to_step] = strides(outer);
+                let [step, to_step] = [outer.strides[0], outer.strides[1]];
                 for i in 0..first as isize {
                     // SAFETY: offsets of the loops.
                     unsafe {
@@ -196,7 +332,7 @@ impl<F: Plain> Rows<F> {
             }
         };
         // SAFETY: offsets of the loops; a packed tile's innermost stride is 1.
-        unsafe { (self.task)(both) };
+        unsafe { self.fold.run(both) };
     }
 }
 

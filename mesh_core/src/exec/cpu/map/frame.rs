@@ -2,8 +2,10 @@
 
 use super::code::{Arg, At, Op, Varies};
 use super::compiled::Map;
+use super::fold::{Both, OPERANDS, RowsTo};
 use super::place::Place;
 use super::tile::{ARGS, Tile};
+use crate::exec::cpu::Coming;
 use crate::exec::cpu::strided::{Loop, Nest, copy, copy_run};
 use std::array::from_fn;
 
@@ -16,6 +18,8 @@ pub(super) struct Frame<'a> {
     pub(super) is_aside: u64,
     /// Places that are asked for ahead, one bit each.
     pub(super) streams: u64,
+    /// What is asked for beside.
+    pub(super) coming: &'a Coming,
     pub(super) first: bool,
 }
 
@@ -128,6 +132,16 @@ impl Frame<'_> {
         tile
     }
 
+    /// The rows of a sum, if tiles are of so many turns.
+    #[inline]
+    fn sum(&self, turns: usize, rows: RowsTo, args: [Arg<At>; OPERANDS], to: *mut u8) -> Both {
+        let RowsTo { by_turn, step, along } = rows;
+        let from = args.map(|arg| self.address(arg.source).cast_const());
+        let steps = args.map(|arg| self.step(arg, size_of::<f32>()));
+        let (rows, len) = if by_turn { (turns, self.map.inner) } else { (1, turns) };
+        Both { from, to, rows, len, steps, to_step: step, along }
+    }
+
     /// # Safety
     ///
     /// As [`Kernel::run`](crate::exec::cpu::Kernel::run); `turns` of the cut loop from here on lie within
@@ -142,6 +156,7 @@ impl Frame<'_> {
             if is_followed {
                 map.ahead.ask(part, self.streams, self.at);
             }
+            self.coming.ask(len);
             // SAFETY: registers have room for a tile, memory has been promised, and nothing that
             // is written overlaps what the same instruction reads.
             unsafe {
@@ -175,6 +190,11 @@ impl Frame<'_> {
                         let (from, to) = (self.address(from), self.at[map.inputs + out]);
                         if let Some(fold) = &map.fold {
                             fold.tile.onto(&pattern.loops, cut(pattern), from, to);
+                        }
+                    }
+                    Op::Sum { run, args, out } => {
+                        if let Some(rows) = map.fold.as_ref().and_then(|fold| fold.rows) {
+                            run.run(self.sum(turns, rows, args, self.at[map.inputs + out]));
                         }
                     }
                     Op::Store { from, out, .. } => {

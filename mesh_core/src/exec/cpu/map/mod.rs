@@ -12,6 +12,7 @@ mod pairs;
 mod place;
 mod plan;
 mod prepare;
+mod terms;
 pub(super) mod tile;
 mod triples;
 
@@ -54,7 +55,8 @@ impl Kernel for Map {
         }
         at[self.addresses() - 1] = registers;
         let streams = self.ahead.places(&at[..self.places.len()]);
-        let mut frame = Frame { map: self, at, is_aside, streams, first: true };
+        let coming = &memory.coming;
+        let mut frame = Frame { map: self, at, is_aside, streams, coming, first: true };
         // SAFETY: all places are valid for the map's loops, as the kernel's contract says, and
         // registers for its slots.
         unsafe { frame.walk(&self.outer.loops) };

@@ -20,7 +20,9 @@ pub(super) enum Part {
 
 /// Pairs instructions: each with one of its arguments that nobody else reads, if there is a loop for
 /// the two; or with a pair, if there is one for the three.
-pub(super) fn pairs(body: &Body) -> Vec<Part> {
+///
+/// Instructions that are `made` in the body's last loop have none.
+pub(super) fn pairs(body: &Body, made: &[usize]) -> Vec<Part> {
     let mut reads = vec![0; body.code.len()];
     for (instr, _) in &body.code {
         if let Instr::Apply(prim, args) = instr {
@@ -31,6 +33,10 @@ pub(super) fn pairs(body: &Body) -> Vec<Part> {
     let mut parts = vec![Part::Alone; body.code.len()];
     for (i, instr) in body.code.iter().enumerate() {
         let (Instr::Apply(outer, args), DType::F32 | DType::I32) = instr else { continue };
+        if made.contains(&i) {
+            parts[i] = Part::Inner(body.code.len());
+            continue;
+        }
         let inner = |k: usize| {
             let arg = usize::from(args[k].0);
             let free = reads[arg] == 1 && parts[arg] == Part::Alone;
@@ -68,6 +74,11 @@ fn first(body: &Body, parts: &[Part], i: usize, at: usize) -> Option<usize> {
     };
     let first = usize::from(of[within].0);
     let (inner, kind) = of_two(body, first)?;
+    // A loop for three is whole.
+    let Instr::Apply(_, [one, other, _]) = body.code[first].0 else { return None };
+    if [one, other].iter().any(|arg| parts[usize::from(arg.0)] == Part::Inner(pair)) {
+        return None;
+    }
     let found = kind == Kind::F32 && has_triple([inner, middle, outer], within == 1);
     found.then_some(first)
 }

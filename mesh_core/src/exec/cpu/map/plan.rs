@@ -1,7 +1,10 @@
 //! From the body of a `Map` to instructions on tiles.
 
+mod results;
+
 use super::code::{Arg, Code, Op, Port, PortShape, Source, Varies};
 use super::pairs::{self, Part, pairs};
+use super::terms::Terms;
 use super::tile::{ARGS, Kind, Run};
 use super::triples::apply_triple;
 use super::{casts, instr};
@@ -40,11 +43,16 @@ struct Planner<'a> {
     parts: Vec<Part>,
     /// Per register, the last instruction that reads it.
     last: Vec<usize>,
+    /// Of the sum that the body's result is folded to, if they are made as they are added up.
+    terms: Option<Terms>,
 }
 
 /// Plans a body.
 pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, String> {
-    let (end, parts) = (body.code.len(), pairs(body));
+    let adds = |port: &Port| matches!(port.shape, PortShape::Folded { terms: true });
+    let terms = Terms::of(body).filter(|_| outs.iter().all(adds));
+    let made = terms.as_ref().map_or(&[][..], |terms| &terms.made);
+    let (end, parts) = (body.code.len(), pairs(body, made));
     let mut last = vec![0; end];
     for (i, (instr, _)) in body.code.iter().enumerate() {
         if let Instr::Apply(prim, args) = instr {
@@ -63,7 +71,7 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
         mark(body, result.0 as usize, end, &mut last);
     }
     let (code, free, registers) = (Code::default(), Vec::new(), Vec::new());
-    let mut planner = Planner { inputs, outs, code, free, registers, parts, last };
+    let mut planner = Planner { inputs, outs, code, free, registers, parts, last, terms };
     for i in 0..end {
         planner.instruction(body, i)?;
         planner.release(i);
@@ -71,7 +79,7 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
     // Everything is read before anything is stored: an out may take an input's memory.
     let results = body.results.iter().enumerate();
     let stores: Result<Vec<_>, String> =
-        results.map(|(out, result)| planner.result(out, result.0 as usize)).collect();
+        results.map(|(out, result)| planner.result(body, out, result.0 as usize)).collect();
     planner.code.ops.extend(stores?);
     Ok(planner.code)
 }
@@ -156,7 +164,7 @@ impl Planner<'_> {
             PortShape::Packed | PortShape::Rows => (source, Varies::EVERYWHERE),
             PortShape::PerRow => (source, Varies { rows: true, columns: false }),
             PortShape::PerColumn => (source, Varies { rows: false, columns: true }),
-            PortShape::Folded => return Err("an input is folded onto".to_owned()),
+            PortShape::Folded { .. } => return Err("an input is folded onto".to_owned()),
             PortShape::Strided { once } => {
                 let to = if once { self.pinned() } else { Source::Slot(self.slot()) };
                 self.code.ops.push(Op::Gather { input, to, once });
@@ -318,63 +326,6 @@ impl Planner<'_> {
         let (from, size) = (register.arg(), register.size());
         self.code.ops.push(Op::Spread { from, to, size });
         Register { source: to, varies: Varies::EVERYWHERE, ..register }
-    }
-
-    /// Where instruction `i` puts its tile: straight into memory if it is a packed out.
-    fn target(&mut self, body: &Body, i: usize, dtype: DType, varies: Varies) -> Source {
-        let slot = self.slot();
-        let out = body.results.iter().position(|r| r.0 as usize == i);
-        match out.filter(|_| varies == Varies::EVERYWHERE) {
-            Some(out) if self.direct(out, dtype) => Source::Out { out, slot },
-            _ => Source::Slot(slot),
-        }
-    }
-
-    fn direct(&self, out: usize, dtype: DType) -> bool {
-        let port = &self.outs[out];
-        let run = matches!(port.shape, PortShape::Packed | PortShape::Rows);
-        dtype != DType::BF16 && port.dtype == dtype && run
-    }
-
-    /// The instruction that stores a result.
-    fn result(&mut self, out: usize, register: usize) -> Result<Op, String> {
-        let mut register = self.registers[register];
-        let dtype = register.dtype;
-        let port = &self.outs[out];
-        if port.dtype != dtype {
-            return Err(format!("out {out} is {}, not {dtype}", port.dtype));
-        }
-        let packed = matches!(port.shape, PortShape::Packed);
-        let is_run = packed || matches!(port.shape, PortShape::Rows);
-        let everywhere = register.varies == Varies::EVERYWHERE;
-        let nowhere = register.varies == Varies::NOWHERE;
-        if dtype == DType::BF16 {
-            let to = match if nowhere { self.number(0) } else { self.pinned() } {
-                Source::Pinned(slot) if everywhere && is_run => Source::Out { out, slot },
-                to => to,
-            };
-            let (args, varies) = ([register.arg(); ARGS], register.varies);
-            let sizes = [2, 4, 4, 4, 4];
-            self.code.ops.push(Op::Apply { run: casts::narrow(), args, to, varies, sizes });
-            register.source = to;
-        } else if let Source::Input(input) = register.source
-            && everywhere
-        {
-            // As it lies, it may not be packed; and an out may take its memory.
-            register.source = self.pinned();
-            self.code.ops.push(Op::Gather { input, to: register.source, once: false });
-        }
-        let uniform = nowhere && packed;
-        if register.varies != Varies::EVERYWHERE && !uniform {
-            let to = self.pinned();
-            let from = register.arg();
-            self.code.ops.push(Op::Spread { from, to, size: dtype.size() });
-            register.source = to;
-        }
-        if let PortShape::Folded = port.shape {
-            return Ok(Op::Fold { from: register.source, out });
-        }
-        Ok(Op::Store { from: register.source, uniform, out })
     }
 }
 

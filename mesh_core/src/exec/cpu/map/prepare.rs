@@ -1,9 +1,9 @@
 //! Which loops of a map are a tile, and how its operands lie in one.
 
 use super::ahead::Ahead;
-use super::code::{Port, PortShape, Reads, SLOT};
+use super::code::{Code, Port, PortShape, Reads, SLOT};
 use super::compiled::Map;
-use super::fold::Fold;
+use super::fold::{Fold, RowsTo};
 use super::place::Place;
 use super::plan::plan;
 use super::tile::Kind;
@@ -11,9 +11,6 @@ use crate::exec::cpu::strided::{Labels, Loop, Nest, Strides};
 use crate::exec::cpu::{Kernel, moves};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Body, Offset, Operand, ValueId, forms};
-
-/// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
-const SHORT: usize = 32;
 
 /// What a map reads, then what it makes.
 pub(in crate::exec::cpu) struct Operands {
@@ -117,20 +114,35 @@ pub(in crate::exec::cpu) fn prepare_fold(
     Ok(Box::new(Map::new(body, operands, nest)?))
 }
 
-impl Map {
-    /// A body over collapsed loops of its operands.
-    pub(in crate::exec::cpu) fn new(
-        body: &Body,
-        operands: Operands,
-        mut outer: Nest,
-    ) -> Result<Self, String> {
-        let elements = outer.len();
+/// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
+const SHORT: usize = 32;
+/// Registers whose size a tile may have for which none are needed.
+const WIDE: usize = 4;
+
+/// The loops of a map, outermost first: those over tiles, that which is cut into tiles, those within a turn of it.
+struct Loops {
+    outer: Nest,
+    cut: Loop,
+    rest: Vec<Loop>,
+    /// Elements per turn of `cut`.
+    inner: usize,
+}
+
+/// A body planned for tiles of so many turns.
+struct Planned {
+    chunk: usize,
+    has_rows: bool,
+    places: Vec<Place>,
+    code: Code,
+}
+
+impl Loops {
+    /// So that a turn of the loop that is cut has at most so many elements.
+    fn new(mut outer: Nest, tile: usize) -> Result<Self, String> {
         if outer.loops.is_empty() {
             let strides = Strides::from_elem(1, outer.operands);
             outer.loops.push(Loop { extent: 1, strides });
         }
-        let widest = body.code.iter().map(|(_, dtype)| Kind::of(*dtype).size()).max();
-        let tile = SLOT / widest.unwrap_or(8);
         let mut rest: Vec<Loop> = Vec::new();
         let mut inner = 1;
         while outer.loops.len() > 1 && outer.loops.last().is_some_and(|l| l.extent * inner <= tile)
@@ -141,24 +153,75 @@ impl Map {
             }
         }
         let Some(cut) = outer.loops.pop() else { return Err("a map without loops".to_owned()) };
-        let chunk = (tile / inner).clamp(1, cut.extent);
+        Ok(Self { outer, cut, rest, inner })
+    }
+
+    /// Turns of a tile of so many elements.
+    fn turns(&self, tile: usize) -> usize {
+        (tile / self.inner).clamp(1, self.cut.extent)
+    }
+
+    /// How rows of a tile lie to what they are folded to, operand `out`, if they all do so.
+    fn rows_to(&self, has_rows: bool, chunk: usize, out: usize) -> Option<RowsTo> {
+        let along_cut = self.cut.strides[out];
+        match &self.rest[..] {
+            [] => Some(RowsTo { by_turn: false, step: 0, along: along_cut }),
+            [row] if has_rows || chunk == 1 => {
+                Some(RowsTo { by_turn: true, step: along_cut, along: row.strides[out] })
+            }
+            _ => None,
+        }
+    }
+
+    /// Plans a body for tiles of `chunk` turns.
+    fn plan(&self, body: &Body, operands: &mut Operands, chunk: usize) -> Result<Planned, String> {
+        let Self { outer, cut, rest, inner } = self;
         let inputs = operands.inputs;
-        let has_rows = rest.len() == 1 && inner >= SHORT && chunk > 1;
-        let mut ports = Vec::new();
-        let mut places = Vec::new();
+        let has_rows = rest.len() == 1 && *inner >= SHORT && chunk > 1;
+        let rows_to = self.rows_to(has_rows, chunk, inputs);
+        let terms = operands.fold.as_mut().is_some_and(|fold| fold.by_rows(rows_to));
+        let (mut ports, mut places) = (Vec::new(), Vec::new());
         for (k, &(value, dtype)) in operands.values.iter().enumerate() {
-            let (shape, pattern) = tile_shape(&outer, &cut, &rest, chunk, k, k < inputs);
+            let (shape, pattern) = tile_shape(outer, cut, rest, chunk, k, k < inputs);
             let rows = rest.first().filter(|_| has_rows);
-            let shape = rows.and_then(|row| row_shape(&cut, row, k, &shape)).unwrap_or(shape);
+            let shape = rows.and_then(|row| row_shape(cut, row, k, &shape)).unwrap_or(shape);
             let folds = k >= inputs && operands.fold.is_some();
-            let shape = if folds { PortShape::Folded } else { shape };
+            let shape = if folds { PortShape::Folded { terms } } else { shape };
             ports.push(Port { dtype, shape });
             let step = cut.strides[k] * dtype.size() as isize;
             let (size, offset) = (dtype.size(), operands.offsets[k] * dtype.size());
             places.push(Place { value, offset, size, pattern, step });
         }
         let code = plan(body, &ports[..inputs], &ports[inputs..])?;
-        let outs = ports.len() - inputs;
+        Ok(Planned { chunk, has_rows, places, code })
+    }
+}
+
+impl Map {
+    /// A body over collapsed loops of its operands.
+    pub(in crate::exec::cpu) fn new(
+        body: &Body,
+        mut operands: Operands,
+        nest: Nest,
+    ) -> Result<Self, String> {
+        let elements = nest.len();
+        let widest = body.code.iter().map(|(_, dtype)| Kind::of(*dtype).size()).max();
+        let tile = SLOT / widest.unwrap_or(8);
+        let loops = Loops::new(nest, tile)?;
+        let turns = [loops.turns(WIDE * tile), loops.turns(tile)];
+        // A sum of terms that are made of what is read needs no registers.
+        let mut planned = None;
+        if operands.fold.is_some() && turns[0] > turns[1] {
+            let wide = loops.plan(body, &mut operands, turns[0])?;
+            planned = (wide.code.slots == 0).then_some(wide);
+        }
+        let planned = match planned {
+            Some(planned) => planned,
+            None => loops.plan(body, &mut operands, turns[1])?,
+        };
+        let Planned { chunk, has_rows, places, code } = planned;
+        let Loops { outer, cut, rest, inner } = loops;
+        let (inputs, outs) = (operands.inputs, places.len() - operands.inputs);
         let pairs = (0..outs).flat_map(|out| (0..inputs).map(move |input| (input, out)));
         let alike = |input: usize, out: usize| {
             let mut loops = outer.loops.iter().chain([&cut]).chain(&rest);

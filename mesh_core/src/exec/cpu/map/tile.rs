@@ -111,7 +111,7 @@ pub(in crate::exec::cpu) struct ChooseBy<O, const UNIFORM: usize>(PhantomData<O>
 
 /// Whether bit `k` is set.
 #[inline(always)]
-const fn is_in(bits: usize, k: usize) -> bool {
+pub(super) const fn is_in(bits: usize, k: usize) -> bool {
     bits >> k & 1 == 1
 }
 

@@ -1,37 +1,70 @@
 //! Three operations in one loop.
 
-use super::tile::{ARGS, Run, Tile, each, is_over};
+use super::tile::{ARGS, Run, Tile, each, is_in, is_over};
 use crate::exec::cpu::isa::{Task, compiled};
 use crate::program::Prim;
+use std::marker::PhantomData;
 
-/// `(c - a b) d` with one b for all: numbers less a multiple of others, weighed. A Huber loss is that.
+/// Three operations on four numbers of f32.
+trait Three {
+    fn apply(args: [f32; ARGS]) -> f32;
+}
+
+/// `(c - a b) d`: numbers less a multiple of others, weighed. A Huber loss is that.
 struct Weighed;
 
-/// The loop for `outer(middle(inner(a, b), c), d)` of f32, or with `middle(c, inner(a, b))` if the inner one comes
-/// `last`; the bits are those of one after the other.
-pub(super) fn apply_triple(prims: [Prim; 3], last: bool, uniform: [bool; ARGS]) -> Option<Run> {
-    let found = has_triple(prims, last) && uniform == [false, true, false, false];
-    found.then(compiled::<Weighed>)
-}
-
-/// Whether there is such a loop, if the second argument alone is uniform.
-pub(super) fn has_triple(prims: [Prim; 3], last: bool) -> bool {
-    prims == [Prim::Mul, Prim::Sub, Prim::Mul] && last
-}
-
-impl Weighed {
-    /// # Safety
-    ///
-    /// The arguments are valid at `i`.
+impl Three for Weighed {
     #[inline(always)]
-    unsafe fn make([a, c, d]: [*const f32; 3], b: f32, i: usize) -> f32 {
-        // SAFETY: `i` is below the tile's length, for which these three are valid.
-        let [a, c, d] = unsafe { [*a.add(i), *c.add(i), *d.add(i)] };
+    fn apply([a, b, c, d]: [f32; ARGS]) -> f32 {
         (c - a * b) * d
     }
 }
 
-impl Task for Weighed {
+/// `(a - b) c + d`: numbers that are normalised, scaled and shifted.
+struct Normalised;
+
+impl Three for Normalised {
+    #[inline(always)]
+    fn apply([a, b, c, d]: [f32; ARGS]) -> f32 {
+        (a - b) * c + d
+    }
+}
+
+/// The loop for `outer(middle(inner(a, b), c), d)` of f32, or with `middle(c, inner(a, b))` if the inner one comes
+/// `last`; the bits are those of one after the other.
+pub(super) fn apply_triple(prims: [Prim; 3], last: bool, uniform: [bool; ARGS]) -> Option<Run> {
+    Some(match (prims, last, uniform) {
+        (WEIGHED, true, [false, true, false, false]) => compiled::<Triple<Weighed, 0b0010>>(),
+        (NORMALISED, _, [false, false, false, false]) => compiled::<Triple<Normalised, 0>>(),
+        (NORMALISED, _, [false, true, true, true]) => compiled::<Triple<Normalised, 0b1110>>(),
+        _ => return None,
+    })
+}
+
+const WEIGHED: [Prim; 3] = [Prim::Mul, Prim::Sub, Prim::Mul];
+const NORMALISED: [Prim; 3] = [Prim::Sub, Prim::Mul, Prim::Add];
+
+/// Whether there is such a loop for some arguments.
+pub(super) fn has_triple(prims: [Prim; 3], last: bool) -> bool {
+    prims == WEIGHED && last || prims == NORMALISED
+}
+
+/// Bit `k` of `UNIFORM` tells whether argument `k` is uniform.
+struct Triple<T, const UNIFORM: usize>(PhantomData<T>);
+
+impl<T: Three, const UNIFORM: usize> Triple<T, UNIFORM> {
+    /// # Safety
+    ///
+    /// The arguments are valid at `i`, but for uniform ones, which are `ones`.
+    #[inline(always)]
+    unsafe fn make(args: [*const f32; ARGS], ones: [f32; ARGS], i: usize) -> f32 {
+        // SAFETY: `i` is below the tile's length, for which every argument that varies is valid.
+        let at = |k: usize| if is_in(UNIFORM, k) { ones[k] } else { unsafe { *args[k].add(i) } };
+        T::apply([at(0), at(1), at(2), at(3)])
+    }
+}
+
+impl<T: Three, const UNIFORM: usize> Task for Triple<T, UNIFORM> {
     type Args = Tile;
     type Result = ();
 
@@ -41,20 +74,20 @@ impl Task for Weighed {
             let (out, args) = tile.at(row);
             let ([a, b, c, d], out) = (args.map(<*const u8>::cast::<f32>), out.cast::<f32>());
             let (over, n) = (out.cast_const(), tile.len);
-            // SAFETY: `Run`'s contract: the second argument alone has one element.
+            // SAFETY: `Run`'s contract; `UNIFORM` says which arguments are uniform.
             unsafe {
-                let b = *b;
+                let ones = [*a, *b, *c, *d];
                 match () {
-                    () if is_over(out, a) => {
-                        each!(n, out, i => Self::make([over, c, d], b, i));
+                    () if !is_in(UNIFORM, 0) && is_over(out, a) => {
+                        each!(n, out, i => Self::make([over, b, c, d], ones, i));
                     }
-                    () if is_over(out, c) => {
-                        each!(n, out, i => Self::make([a, over, d], b, i));
+                    () if !is_in(UNIFORM, 2) && is_over(out, c) => {
+                        each!(n, out, i => Self::make([a, b, over, d], ones, i));
                     }
-                    () if is_over(out, d) => {
-                        each!(n, out, i => Self::make([a, c, over], b, i));
+                    () if !is_in(UNIFORM, 3) && is_over(out, d) => {
+                        each!(n, out, i => Self::make([a, b, c, over], ones, i));
                     }
-                    () => each!(n, out, i => Self::make([a, c, d], b, i)),
+                    () => each!(n, out, i => Self::make([a, b, c, d], ones, i)),
                 }
             }
         }

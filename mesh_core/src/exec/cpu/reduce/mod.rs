@@ -11,7 +11,7 @@ use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
 
 pub(in crate::exec) use fold::{All, Any, Fold, Max, Min, Prod, Select, Sum};
-pub(super) use run::fold_run;
+pub(super) use run::{Run, fold_all, fold_run};
 
 /// A fold over some dims of an operand, wherever it lies.
 pub(super) trait Reducer: Send {

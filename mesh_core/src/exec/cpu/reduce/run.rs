@@ -1,6 +1,7 @@
 //! Folds along memory: lanes over rows, and lanes onto each other.
 
 use super::fold::{Fold, Quick};
+use std::ops::Range;
 
 /// Elements after which the lanes are folded together: keeps sums of many terms accurate.
 const BLOCK: usize = 4096;
@@ -11,7 +12,50 @@ pub(in crate::exec::cpu) fn fold_run<F: Fold>(run: &[F::Element]) -> F::Held {
     let mut total = F::START;
     for block in run.chunks(BLOCK) {
         let quick = if F::HAS_RARE { quick_block::<F>(block) } else { None };
-        total = F::fold(total, quick.unwrap_or_else(|| fold_block::<F>(block)));
+        // No closure: that would be compiled once for all instruction sets.
+        let folded = match quick {
+            Some(folded) => folded,
+            // SAFETY: the block has these.
+            None => unsafe { fold_block::<F, _>(block, 0..block.len()) },
+        };
+        total = F::fold(total, folded);
+    }
+    total
+}
+
+/// Elements of a run, wherever they come from.
+pub(in crate::exec::cpu) trait Run<E>: Copy {
+    /// Some of them, from one on.
+    ///
+    /// # Safety
+    ///
+    /// The run has them.
+    unsafe fn lanes<const LANES: usize>(self, first: usize) -> [E; LANES];
+}
+
+impl<E: Copy> Run<E> for &[E] {
+    #[inline(always)]
+    unsafe fn lanes<const LANES: usize>(self, first: usize) -> [E; LANES] {
+        // SAFETY: the run has them.
+        unsafe { *self.as_ptr().add(first).cast() }
+    }
+}
+
+/// Folds so many elements of a run, as [`fold_run`] does.
+///
+/// # Safety
+///
+/// The run has them.
+#[inline(always)]
+pub(in crate::exec::cpu) unsafe fn fold_all<F: Fold>(
+    run: impl Run<F::Element>,
+    len: usize,
+) -> F::Held {
+    let mut total = F::START;
+    for first in (0..len).step_by(BLOCK) {
+        // SAFETY: the caller's run.
+        let folded = unsafe { fold_block::<F, _>(run, first..len.min(first + BLOCK)) };
+        total = F::fold(total, folded);
     }
     total
 }
@@ -53,29 +97,44 @@ fn watched<F: Fold, const LANES: usize>(rows: &[F::Element]) -> (F::Held, bool) 
     (folded::<Quick<F>, LANES>(held), rare)
 }
 
+/// # Safety
+///
+/// The run has these.
 #[inline(always)]
-fn fold_block<F: Fold>(block: &[F::Element]) -> F::Held {
-    let long = block.len() / 128 * 128;
-    let short = block.len() / 16 * 16;
+unsafe fn fold_block<F: Fold, R: Run<F::Element>>(run: R, block: Range<usize>) -> F::Held {
+    let long = block.start + block.len() / 128 * 128;
+    let short = block.start + block.len() / 16 * 16;
     let mut held = F::START;
-    if long > 0 {
-        held = lanes::<F, 128>(&block[..long]);
-    }
-    if short > long {
-        held = F::fold(held, lanes::<F, 16>(&block[long..short]));
-    }
-    for &x in &block[short..] {
-        held = F::fold(held, F::load(x));
+    // SAFETY: the caller's block.
+    unsafe {
+        if long > block.start {
+            held = lanes::<F, R, 128>(run, block.start..long);
+        }
+        if short > long {
+            held = F::fold(held, lanes::<F, R, 16>(run, long..short));
+        }
+        for i in short..block.end {
+            held = F::fold(held, F::load(run.lanes::<1>(i)[0]));
+        }
     }
     held
 }
 
 /// Folds whole rows of lanes.
+///
+/// # Safety
+///
+/// The run has these.
 #[inline(always)]
-fn lanes<F: Fold, const LANES: usize>(rows: &[F::Element]) -> F::Held {
+unsafe fn lanes<F: Fold, R: Run<F::Element>, const LANES: usize>(
+    run: R,
+    all: Range<usize>,
+) -> F::Held {
     // Of loops of known lengths over rows of its own, the compiler keeps the lanes in registers.
     let mut held = [F::START; LANES];
-    for &row in rows.as_chunks::<LANES>().0 {
+    for first in all.step_by(LANES) {
+        // SAFETY: the caller's range.
+        let row = unsafe { run.lanes::<LANES>(first) };
         for i in 0..LANES {
             held[i] = F::fold(held[i], F::load(row[i]));
         }

@@ -163,7 +163,7 @@ pub(super) fn run_with(
     let kernel =
         prepare(&block, step, mesh, processor, &Seed::new(7))?.ok_or("not a local form")?;
     let held: Vec<_> = block.values.iter().map(|value| Guarded::new(value.bytes())).collect();
-    let mut memory = Memory { pointers: held.iter().map(Guarded::pointer).collect() };
+    let mut memory = Memory::new(held.iter().map(Guarded::pointer).collect());
     for &(out, input) in shared {
         memory.pointers[inputs.len() + out] = memory.pointers[input];
     }

@@ -44,7 +44,9 @@ fn triples_round_thrice() {
         (c.clone() - a.clone() * b.clone()) * d.clone(),
         d.clone() * (c.clone() - b.clone() * a.clone()),
         a.clone() * (c.clone() - a.clone() * b.clone()) + d.clone(),
-        (a * b - c) * d,
+        (a.clone() * b.clone() - c.clone()) * d.clone(),
+        (a.clone() - b.clone()) * c.clone() + d.clone(),
+        d + c * (a - b),
     ];
     let labels: [&[u8]; 3] = [&[0, 1], &[1], &[]];
     let labels = (0..81).map(|i| [i % 3, i / 3 % 3, i / 9 % 3, i / 27].map(|k| labels[k].to_vec()));

@@ -140,20 +140,38 @@ proptest! {
 #[test]
 fn expressions_of_many_tiles_are_folded_to_few_and_to_many() {
     let (a, b) = (Expr::input(0), Expr::input(1));
-    let body = Body::new(&[DType::F32; 2], &[(a * b, DType::F32)]).unwrap();
-    for (extents, labels, rank) in [
+    let difference = a.clone() - b.clone();
+    let exprs = [
+        a.clone() * b.clone(),
+        difference.clone() * difference.clone(),
+        difference.clone() * difference * 0.5,
+        a.clone() * a.clone(),
+        b.clone() * b.clone(),
+        (a.clone() - b) * a,
+    ];
+    let cases = [
+        ([2, 70, 64], [0, 2, 1], 2),
+        ([2, 70, 64], [0, 1, 2], 2),
+        ([2, 70, 64], [2, 0, 1], 1),
+        ([2, 9, 768], [0, 1, 2], 2),
+        ([2, 9, 768], [0, 2, 1], 2),
+        ([9, 2, 300], [1, 0, 2], 2),
         ([3, 1500, 4], [0, 1, 2], 1),
         ([3, 1500, 4], [1, 2, 0], 1),
         ([700, 5, 9], [1, 2, 0], 2),
         ([70, 50, 2], [2, 1, 0], 0),
         ([1, 2100, 3], [2, 1, 0], 2),
-    ] {
+    ];
+    for (expr, (extents, labels, rank)) in
+        exprs.iter().flat_map(|expr| cases.iter().map(move |case| (expr, *case)))
+    {
+        let body = Body::new(&[DType::F32; 2], &[(expr.clone(), DType::F32)]).unwrap();
         let input = whole(&Value::new(DType::F32, extents), 3);
         let dim = labels.iter().position(|&label| label == 1).unwrap();
         let other = whole(&Value::new(DType::F32, [extents[dim]]), 4);
         let kept = (0..rank).map(|label| extents[labels.iter().position(|&l| l == label).unwrap()]);
         let out = Value::new(DType::F32, kept.collect::<Vec<_>>());
-        let form = Reduce { kind: ReduceKind::Sum, body: Some(body.clone()) };
+        let form = Reduce { kind: ReduceKind::Sum, body: Some(body) };
         let step = step(form, [&labels[..], &[1]], 1);
         run(&[input, other], &[out], &step).unwrap();
     }

@@ -13,7 +13,8 @@
 //! * The values of a loop's body get an arena of their own behind that of the program. What the body
 //!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
 //!   if slices are aligned and no collective meets them: kernels and loops look up where things lie.
-//!   What is carried in one place and carried on in another is copied into that arena first.
+//!   What is carried on is made where what was carried lies, if nobody reads that any more, or the step that makes
+//!   it may work in place. What is carried in one place and carried on in another is copied into that arena first.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
@@ -122,13 +123,13 @@ impl Classes {
         block.results.iter().for_each(|&result| classes.extend(result, end));
         classes.settle(block, variables);
         if let Some(of_loop) = of_loop {
-            classes.settle_in(of_loop);
+            classes.settle_in(block, of_loop);
         }
         classes
     }
 
     /// Gives classes of a loop's body a home in the loop's values.
-    fn settle_in(&mut self, of_loop: &Loop) {
+    fn settle_in(&mut self, block: &Block, of_loop: &Loop) {
         let (body, carried) = (&*of_loop.body, of_loop.carried);
         let may_move = self.met_by_no_collective(body);
         let moves = |class: usize, value: ValueId| {
@@ -149,6 +150,13 @@ impl Classes {
                 self.list[class].home = Some(Place::Param(i));
             }
         }
+        for i in 0..carried {
+            let (before, after) = (self.class(body.params[i]), self.class(body.results[i]));
+            if self.list[before].home == Some(Place::Param(i)) && self.follows(block, before, after)
+            {
+                self.list[after].home = Some(Place::Param(i));
+            }
+        }
         for i in of_loop.stacks() {
             let class = self.class(body.results[i]);
             let Class { first, home, .. } = &mut self.list[class];
@@ -156,6 +164,16 @@ impl Classes {
                 *home = Some(Place::Stacked(i));
             }
         }
+    }
+
+    /// Whether what is carried on may be made where what was carried lies: that is read no more, or by the step
+    /// that makes it, which works in place.
+    fn follows(&self, block: &Block, before: usize, after: usize) -> bool {
+        let Class { first, home, .. } = self.list[after];
+        let Some(maker) = first.checked_sub(1).map(|step| &block.steps[step]) else { return false };
+        let is_over = self.list[before].until < first;
+        let takes = || self.ends(before, first) && self.in_place(block, maker, after, before);
+        before != after && home.is_none() && (is_over || takes())
     }
 
     /// Per class, whether no collective meets its values, nor one in the body of a loop that does: these are

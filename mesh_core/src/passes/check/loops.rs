@@ -2,7 +2,7 @@
 //!
 //! An iteration begins with what the loop gives it and ends with what it leaves. What parameter `i`
 //! stands for is there from the start, in `Param(i)`; a parameter that lies in the arena is copied there
-//! first. At the end the loop copies, from where it lies in this iteration, each result `i` that is
+//! first. What is carried may be overwritten there once nobody reads it. At the end the loop copies, from where it lies in this iteration, each result `i` that is
 //! stacked to `Stacked(i)`, and then each that is carried on to `Param(i)`, in order, unless it lies
 //! there. So an iteration is right if each result is still there when its turn comes, though others have
 //! been copied before.
@@ -68,7 +68,7 @@ impl Memory<'_> {
     }
 
     /// Values in places that move, met by steps that do not look where they are; outs on what the
-    /// body was given.
+    /// body was given and all iterations read.
     pub(super) fn moved(&self, step: &Step) -> Vec<String> {
         let fixed = is_fixed(step);
         let lost = step.values().filter(|&value| fixed && self.moves(self.at(value)));
@@ -78,7 +78,8 @@ impl Memory<'_> {
             input.is_some_and(|input| self.at(input.value) == self.at(out))
         };
         let fills = |(i, out): &(usize, ValueId)| {
-            matches!(self.at(*out), Place::Param(_)) && !renamed(*i, *out)
+            let carried = self.of_loop.map_or(0, |of_loop| of_loop.carried);
+            matches!(self.at(*out), Place::Param(at) if at >= carried) && !renamed(*i, *out)
         };
         let outs = step.outs.iter().copied().enumerate().filter(fills).map(|(_, out)| out);
         lost.chain(outs.map(|out| format!("{out:?} overwrites what the loop gave"))).collect()

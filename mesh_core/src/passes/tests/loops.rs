@@ -170,3 +170,18 @@ fn products_that_iterations_add_up_are_one_behind_the_loop() {
         assert!(got.iter().zip(&want).all(same), "{shape:?}: {got:?}, but {want:?}");
     }
 }
+
+#[test]
+fn what_is_carried_on_is_made_where_it_was_carried() {
+    let program = with_sum(&Mesh::single(), [3, 8], false);
+    let plan = plan(&program, &[]);
+    check(&program, &plan, &[]).unwrap();
+    let results = &only(&program).1.body.results;
+    let places = |plan: &Plan| [0, 1].map(|i| plan.bodies[0].places[results[i].index()]);
+    assert_eq!(places(&plan), [Place::Param(0), Place::Param(1)]);
+    // The sum is still read when the next state is made.
+    let mut spoilt = plan.clone();
+    spoilt.bodies[0].places[results[0].index()] = Place::Param(1);
+    let found = lines(&check(&program, &spoilt, &[]).unwrap_err());
+    assert!(found.contains("in a loop"), "{found}");
+}

@@ -106,6 +106,10 @@ impl FormRules for Loop {
         "loop"
     }
 
+    fn in_place(&self, _: &[Operand], out: usize, input: usize) -> bool {
+        out == input && input < self.carried
+    }
+
     fn check(&self, step: &StepCx<'_>) -> Legal {
         ensure!(self.count > 0, "there are no iterations");
         verify_body(&self.body, step.mesh, &step.step.owners).map_err(|problems| {

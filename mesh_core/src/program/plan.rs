@@ -10,7 +10,8 @@ pub enum Place {
     /// The variable's own buffer: a `Read` that copies nothing, or a value computed where a `Write`
     /// wants it.
     Variable(VariableId),
-    /// In the body of a loop, where the loop has what parameter `.0` stands for in this iteration.
+    /// In the body of a loop, where the loop has what parameter `.0` stands for in this iteration; if it is
+    /// carried, what is carried on may be made there.
     Param(usize),
     /// In the body of a loop, where the loop stacks result `.0` of this iteration.
     Stacked(usize),

@@ -101,18 +101,17 @@ pub(super) fn inverse_normal(p: f64) -> f64 {
 pub(super) fn inverse_normals(p: &mut [f64]) {
     let (packed, count) = outside(p);
     let packed = &packed[..count];
-    let mut outer = [0.5; BATCH];
+    let mut outer = [0.0; BATCH];
     let mut is_far = false;
+    // Logarithms, with the signs of the numbers.
     for (outer, &i) in outer.iter_mut().zip(packed) {
-        *outer = p[usize::from(i)];
-    }
-    // Whole vectors; of logarithms with the signs of the numbers.
-    let outer = &mut outer[..count.next_multiple_of(LANES)];
-    for x in outer.iter_mut() {
-        let log = log(*x);
+        let p = p[usize::from(i)];
+        let log = log(p);
         is_far |= log > FAR_ROOT * FAR_ROOT;
-        *x = log.copysign(*x - 0.5);
+        *outer = log.copysign(p - 0.5);
     }
+    // Whole vectors.
+    let outer = &mut outer[..count.next_multiple_of(LANES)];
     if is_far {
         for x in outer.iter_mut() {
             *x = self::outer(x.abs().sqrt()).copysign(*x);
@@ -156,41 +155,9 @@ fn central(q: f64) -> f64 {
 /// The logarithm of the greater of `1 / p` and `1 / (1 - p)`.
 #[inline(always)]
 fn log(p: f64) -> f64 {
-    -ln(if p < 0.5 { p } else { 1.0 - p })
+    let tail = if p < 0.5 { p } else { 1.0 - p };
+    -tail.ln()
 }
-
-/// The natural logarithm of a positive number that is not subnormal, at most 1 ulp off: with
-/// `x = 2^k (1 + f)`, `1 + f` between the roots of 1/2 and 2, and `s = f / (2 + f)`, it is
-/// `k ln 2 + f - (f^2 / 2 - s (f^2 / 2 + R(s^2)))` (FreeBSD's msun, e_log.c). Of operations that vectors have, so
-/// that all machines have the same bits.
-#[inline(always)]
-fn ln(x: f64) -> f64 {
-    /// Bits of the root of 1/2.
-    const LEAST: u64 = 0x3fe6_a09e_667f_3bcd;
-    /// ln 2 in two parts, of which products of the first with whole numbers up to 2^11 are exact.
-    const LN_2: [f64; 2] = [0.693_147_180_369_123_8, 1.908_214_929_270_587_7e-10];
-    let upper = (x.to_bits().wrapping_sub(LEAST) as i64 >> 52) << 52;
-    let k = f64::from((upper >> 52) as i32);
-    let f = f64::from_bits(x.to_bits().wrapping_sub(upper as u64)) - 1.0;
-    let s = f / (2.0 + f);
-    let z = s * s;
-    let w = z * z;
-    let odd = z * (REST[0] + w * (REST[2] + w * (REST[4] + w * REST[6])));
-    let even = w * (REST[1] + w * (REST[3] + w * REST[5]));
-    let half = 0.5 * f * f;
-    k * LN_2[0] - ((half - (s * (half + (odd + even)) + k * LN_2[1])) - f)
-}
-
-/// Of `(ln(1 + f) - 2 s) / s` in powers of `s^2`, from the first on.
-const REST: [f64; 7] = [
-    0.666_666_666_666_673_5,
-    0.399_999_999_994_094_2,
-    0.285_714_287_436_623_9,
-    0.222_221_984_321_497_84,
-    0.181_835_721_616_180_5,
-    0.153_138_376_992_093_73,
-    0.147_981_986_051_165_86,
-];
 
 /// The number's size for a root.
 #[inline(always)]
@@ -239,21 +206,6 @@ mod tests {
         }
         assert_eq!(inverse_normal(1.0 - f64::EPSILON / 2.0), -inverse_normal(f64::EPSILON / 2.0));
     }
-
-    /// Every binade that a probability may lie in, where `1 + f` is close to its bounds and to one, and between.
-    #[test]
-    fn logarithms_are_those_of_the_library() {
-        let near = |x: f64| [x.next_down(), x, x.next_up()];
-        let binades = (1..54).map(|k| 0.5_f64.powi(k));
-        let within = (0..64).map(|i| 1.0 + f64::from(i) / 64.0).chain(near(2.0_f64.sqrt()));
-        let all = within.flat_map(|m| binades.clone().flat_map(move |b| near(m * b)));
-        for x in all.filter(|&x| x < 1.0) {
-            let (made, want) = (ln(x), x.ln());
-            let apart = made.to_bits().abs_diff(want.to_bits());
-            assert!(apart <= 1, "{x}: {made} {want}");
-        }
-    }
-
     /// Few and many, of all regions or of one, at the places where regions meet.
     #[test]
     fn many_have_the_bits_of_each() {

@@ -61,12 +61,16 @@ impl Sum {
         };
         let [one, other] = regs.map(read);
         let (one, other) = (one?, other?);
-        let input = if add.inputs[one].value == param { other } else { one };
+        let input = match [one, other].map(|i| add.inputs[i].value == param) {
+            [true, false] => other,
+            [false, true] => one,
+            _ => return None,
+        };
         let made = add.inputs[input].value;
         let sum = body.value(result);
         let is_wide = matches!(sum.dtype, DType::F32 | DType::F64 | DType::I32);
         let is_alike = add.inputs.iter().all(|of| of.is_whole() && body.value(of.value) == sum);
-        if one == other || !is_wide || !is_alike || !uses.has_one_reader(made) {
+        if !is_wide || !is_alike || !uses.has_one_reader(made) {
             return None;
         }
         let product = &body.steps[uses.maker[made.index()]?];

@@ -123,14 +123,19 @@ fn what_is_the_same_in_all_iterations_is_computed_once() {
     assert!((expected[0] - first).abs() < 1e-6, "{expected:?}");
 }
 
-/// Four iterations, each of which adds a product of a slice and of what it stacks to what it carries.
-fn with_sum(mesh: &Mesh, [rows, len]: [usize; 2], reverse: bool) -> Program {
+/// Four iterations, each of which adds a product of a slice and of what it stacks to what it carries, or to half of it.
+fn with_sum(mesh: &Mesh, [rows, len]: [usize; 2], reverse: bool, halves: bool) -> Program {
     let mut b = Builder::new("body", mesh);
     let [h, sum, w] = [[rows, len], [len, len], [rows, len]].map(|n| b.param(DType::F32, n));
     b.param(DType::I32, []);
     let next = b.of((x(0) + x(1)).tanh(), &[h, w]);
     let product = b.contract(labelled(w, &[2, 0]), labelled(next, &[2, 1]), smallvec![len, len]);
-    let added = b.of(x(0) + x(1), &[sum, product]);
+    let added = if halves {
+        let half = b.of(x(0) * 0.5, &[sum]);
+        b.of(x(0) + x(1), &[product, half])
+    } else {
+        b.of(x(0) + x(1), &[sum, product])
+    };
     [next, added, next].into_iter().for_each(|value| b.result(value));
     let body = Box::new(b.finish().block);
     built(mesh, |b| {
@@ -147,11 +152,14 @@ fn products_that_iterations_add_up_are_one_behind_the_loop() {
     /// Sums of 4 products of at most 3 terms each, of numbers below 2, are rounded so many times.
     const ROUNDED: f64 = 12.0 * 24.0 * 6e-8;
     let mesh = Mesh::single();
-    for (shape, reverse, leaves) in
-        [([3, 8], false, true), ([3, 8], true, true), ([9, 8], false, false)]
-    {
+    for (shape, reverse, halves, leaves) in [
+        ([3, 8], false, false, true),
+        ([3, 8], true, false, true),
+        ([9, 8], false, false, false),
+        ([3, 8], false, true, false),
+    ] {
         let compile = |passes: &[PassId]| {
-            let compiled = compiled(with_sum(&mesh, shape, reverse), &mesh, &[], passes);
+            let compiled = compiled(with_sum(&mesh, shape, reverse, halves), &mesh, &[], passes);
             let carried = only(&compiled.program).1.carried;
             let [rows, len] = shape;
             let number = |i: usize| ((i * 7 % 11) as f32 - 5.0) / 4.0;
@@ -173,7 +181,7 @@ fn products_that_iterations_add_up_are_one_behind_the_loop() {
 
 #[test]
 fn what_is_carried_on_is_made_where_it_was_carried() {
-    let program = with_sum(&Mesh::single(), [3, 8], false);
+    let program = with_sum(&Mesh::single(), [3, 8], false, false);
     let plan = plan(&program, &[]);
     check(&program, &plan, &[]).unwrap();
     let results = &only(&program).1.body.results;

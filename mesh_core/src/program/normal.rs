@@ -83,6 +83,31 @@ pub(super) const FAR: Rational = Rational {
     ],
 };
 
+/// The natural logarithm of `2^k (1 + f)`, of the roots of one half and two on either side of `1 + f`: with
+/// `s = f / (2 + f)` and `z = s^2`, `k ln 2 + f - f^2 / 2 + s (f^2 / 2 + z (L[0] + L[1] z + ...))` (FreeBSD's msun,
+/// `e_log.c`, whose coefficients these are; below 1 ulp). Spelled here, so that no library's last bit shows.
+pub(super) struct Logarithm;
+
+impl Logarithm {
+    /// The bits of the root of one half, where `1 + f` begins.
+    pub(super) const ROOT: u64 = 0x3fe6_a09e_667f_3bcd;
+    /// What is added to a number's bits so that its exponent stands above them.
+    pub(super) const APART: u64 = 0x3ff0_0000_0000_0000 - Self::ROOT;
+    /// The bits of a number without its exponent.
+    pub(super) const MANTISSA: u64 = (1 << 52) - 1;
+    /// ln 2: 32 bits, so that whole multiples are exact, and the rest.
+    pub(super) const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
+    pub(super) const L: [f64; 7] = [
+        6.666_666_666_666_735e-1,
+        3.999_999_999_940_942e-1,
+        2.857_142_874_366_239e-1,
+        2.222_219_843_214_978_4e-1,
+        1.818_357_216_161_805e-1,
+        1.531_383_769_920_937_3e-1,
+        1.479_819_860_511_658_6e-1,
+    ];
+}
+
 /// Distance from 1/2 up to which [`CENTRE`] holds.
 const CENTRAL: f64 = 0.425;
 /// The root from which [`FAR`] holds.
@@ -103,15 +128,19 @@ pub(super) fn inverse_normals(p: &mut [f64]) {
     let packed = &packed[..count];
     let mut outer = [0.0; BATCH];
     let mut is_far = false;
-    // Logarithms, with the signs of the numbers.
     for (outer, &i) in outer.iter_mut().zip(packed) {
-        let p = p[usize::from(i)];
-        let log = log(p);
-        is_far |= log > FAR_ROOT * FAR_ROOT;
-        *outer = log.copysign(p - 0.5);
+        *outer = p[usize::from(i)];
     }
-    // Whole vectors.
-    let outer = &mut outer[..count.next_multiple_of(LANES)];
+    // Whole vectors: behind the last number stand halves.
+    let whole = count.next_multiple_of(LANES);
+    outer[count..whole].fill(0.5);
+    let outer = &mut outer[..whole];
+    // Logarithms, with the signs of the numbers.
+    for x in outer.iter_mut() {
+        let log = log(*x);
+        is_far |= log > FAR_ROOT * FAR_ROOT;
+        *x = log.copysign(*x - 0.5);
+    }
     if is_far {
         for x in outer.iter_mut() {
             *x = self::outer(x.abs().sqrt()).copysign(*x);
@@ -156,7 +185,24 @@ fn central(q: f64) -> f64 {
 #[inline(always)]
 fn log(p: f64) -> f64 {
     let tail = if p < 0.5 { p } else { 1.0 - p };
-    -tail.ln()
+    -ln(tail)
+}
+
+/// As [`Logarithm`], of a number that is positive and no subnormal one.
+#[inline(always)]
+fn ln(x: f64) -> f64 {
+    let bits = x.to_bits().wrapping_add(Logarithm::APART);
+    let k = (bits >> 52) as f64 - 1023.0;
+    let f = f64::from_bits((bits & Logarithm::MANTISSA) + Logarithm::ROOT) - 1.0;
+    let s = f / (2.0 + f);
+    let z = s * s;
+    let w = z * z;
+    let [a, b, c, d, e, g, h] = Logarithm::L;
+    let even = w * (b + w * (d + w * g));
+    let odd = z * (a + w * (c + w * (e + w * h)));
+    let half = 0.5 * f * f;
+    let [high, low] = Logarithm::LN_2;
+    s * (half + (odd + even)) + k * low - half + f + k * high
 }
 
 /// The number's size for a root.
@@ -206,6 +252,19 @@ mod tests {
         }
         assert_eq!(inverse_normal(1.0 - f64::EPSILON / 2.0), -inverse_normal(f64::EPSILON / 2.0));
     }
+
+    /// Of numbers near 1, near powers of two and small ones.
+    #[test]
+    fn logarithms_are_within_an_ulp() {
+        let near = (0..4000).map(|i| 0.5 + f64::from(i) * 1.25e-4);
+        let small = (1..1020).flat_map(|k| [2_f64.powi(-k), 2_f64.powi(-k).next_down()]);
+        let between = (1..600).map(|i| 0.7_f64.powi(i));
+        for x in near.chain(small).chain(between).filter(|x| x.is_normal()) {
+            let (ours, system) = (ln(x), x.ln());
+            assert!((ours - system).abs() <= system.abs() * f64::EPSILON, "{x}: {ours} {system}");
+        }
+    }
+
     /// Few and many, of all regions or of one, at the places where regions meet.
     #[test]
     fn many_have_the_bits_of_each() {

@@ -2,12 +2,11 @@
 //!
 //! What is made of the bits is computed in f64, operation by operation. Compilers contract `a * b + c` to an operation
 //! of one rounding, and make `a + (b + c)` of `(a + b) + c`, which changes the last bits. So where they would, a number
-//! goes through an operation on its bits that changes none, but does not tell compilers so ([`Writer::sealed`]). What
-//! is left is the logarithm in the tails of normal numbers, which is the device's own.
+//! goes through an operation on its bits that changes none, but does not tell compilers so ([`Writer::sealed`]).
 
 use super::ops::Is;
 use super::writer::{Element, Tensor, Writer};
-use crate::program::normal::{CENTRE, FAR, MIDDLE, Rational};
+use crate::program::normal::{CENTRE, FAR, Logarithm, MIDDLE, Rational};
 use crate::program::random::{BELOW_MINUS_2, Draw, GOLDEN, MIX, MULTIPLIERS, WEYL, mix};
 
 /// Bits of a draw that a uniform number of a type is made of.
@@ -267,7 +266,7 @@ impl Writer<'_> {
         let rest = self.binary("subtract", &one, p);
         let negative = self.compare_with(&q, Is::Less, 0.0);
         let tail = self.select(&negative, p, &rest);
-        let log = self.unary("stablehlo.log", &tail);
+        let log = self.logarithm(&tail, zeros);
         let log = self.unary("stablehlo.negate", &log);
         let r = self.unary("stablehlo.sqrt", &log);
         let near = self.with("subtract", &r, 1.6);
@@ -281,6 +280,44 @@ impl Writer<'_> {
         let size = self.unary("stablehlo.abs", &q);
         let is_inside = self.compare_with(&size, Is::AtMost, 0.425);
         self.select(&is_inside, &inside, &outside)
+    }
+
+    /// [`Logarithm`], of positive numbers.
+    fn logarithm(&mut self, x: &Tensor, zeros: &Tensor) -> Tensor {
+        let bits = self.bits(x, Element::U64);
+        let bits = self.with_word("add", &bits, Logarithm::APART);
+        let k = self.with_word("shift_right_logical", &bits, 52);
+        let k = self.converted(&k, Element::F64);
+        let k = self.with("subtract", &k, 1023.0);
+        let f = self.with_word("and", &bits, Logarithm::MANTISSA);
+        let f = self.with_word("add", &f, Logarithm::ROOT);
+        let f = self.bits(&f, Element::F64);
+        let f = self.with("subtract", &f, 1.0);
+        let below = self.with("add", &f, 2.0);
+        let s = self.binary("divide", &f, &below);
+        let z = self.product(&s, &s, zeros);
+        let w = self.product(&z, &z, zeros);
+        let [a, b, c, d, e, g, h] = Logarithm::L;
+        let mut series = |factor: &Tensor, terms: &[f64]| {
+            let mut sum = self.fill(Element::F64, &x.extents, terms[0]);
+            for term in &terms[1..] {
+                let product = self.product(&sum, &w, zeros);
+                sum = self.with("add", &product, *term);
+            }
+            self.product(factor, &sum, zeros)
+        };
+        let even = series(&w, &[g, d, b]);
+        let odd = series(&z, &[h, e, c, a]);
+        let half = self.with("multiply", &f, 0.5);
+        let half = self.product(&half, &f, zeros);
+        let rest = self.binary("add", &odd, &even);
+        let rest = self.binary("add", &half, &rest);
+        let rest = self.product(&s, &rest, zeros);
+        let [high, low] = Logarithm::LN_2.map(|part| self.product_with(&k, part, zeros));
+        let sum = self.binary("add", &rest, &low);
+        let sum = self.binary("subtract", &sum, &half);
+        let sum = self.binary("add", &sum, &f);
+        self.binary("add", &sum, &high)
     }
 
     /// A quotient of polynomials, by Horner's rule; the upper one is multiplied by a factor first.

@@ -6,6 +6,7 @@ mod block;
 pub(super) mod choice;
 mod depthwise;
 mod direct;
+mod few;
 mod filters;
 mod gathered;
 mod input;
@@ -25,7 +26,6 @@ mod x86;
 
 use crate::exec::cpu::Kernel;
 use crate::exec::cpu::contract;
-use crate::exec::cpu::gemm::Number;
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{self, Product};
 use crate::exec::cpu::strided::{Labels, Loop, Nest};
@@ -34,6 +34,7 @@ use crate::names::DType;
 use crate::program::{Block, Operand, ValueId, Window};
 use depthwise::Depthwise;
 use direct::Direct;
+use few::Few;
 use filters::Filters;
 use gathered::Gathered;
 use input::InputGradient;
@@ -134,7 +135,7 @@ fn pointwise(labels: &Labels, windows: &[Window]) -> Option<Labels> {
     })
 }
 
-fn fast<T: Element + Tiled + Number>(labels: &Labels, windows: &[Window]) -> Option<Planned> {
+fn fast<T: Element + Tiled + Few>(labels: &Labels, windows: &[Window]) -> Option<Planned> {
     // Offsets in tables are of 32 bits.
     let len = |k: usize| -> usize {
         labels.select(|l| labels.has[k][l]).iter().map(|&l| labels.extents[l]).product()

@@ -67,4 +67,6 @@ vectors! {
         _mm256_add_ps _mm256_fmadd_ps;
     __m256d, f64, 4, _mm256_loadu_pd _mm256_storeu_pd _mm256_setzero_pd _mm256_set1_pd
         _mm256_add_pd _mm256_fmadd_pd;
+    __m128, f32, 4, _mm_loadu_ps _mm_storeu_ps _mm_setzero_ps _mm_set1_ps
+        _mm_add_ps _mm_fmadd_ps;
 }

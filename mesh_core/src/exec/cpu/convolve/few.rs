@@ -11,6 +11,8 @@ use std::marker::PhantomData;
 const ROWS: usize = 6;
 /// Channels of the largest block: as many sums as do not wait for each other.
 const CHANNELS: usize = 8;
+/// Lanes of the widest vector.
+const WIDEST: usize = 8;
 
 /// Rows, with how many channels and columns there are, and from one to the next in the kernel.
 #[derive(Clone, Copy)]
@@ -196,7 +198,7 @@ unsafe fn gradient<V: Vector<Element: Number>, const D: usize>(
                 put(sum, to, true);
                 continue;
             }
-            let mut lanes = [V::Element::ZERO; CHANNELS];
+            let mut lanes = [V::Element::ZERO; WIDEST];
             sum.store(lanes.as_mut_ptr());
             for (l, sum) in lanes[..V::LANES].iter().enumerate() {
                 let to = to.offset(l as isize * columns.1);

@@ -9,7 +9,7 @@ use memmap2::MmapMut;
 use super::sync::{Arc, AtomicUsize, Ordering};
 use crate::program::ALIGNMENT;
 
-/// Bytes of the large pages that processors have. Where a buffer fills some it is made of them: a processor
+/// Bytes of the large pages that processors have. Where buffers fill some they are made of them: a processor
 /// then looks up few addresses of pages, and streams a quarter faster through what no cache holds.
 const LARGE_PAGE: usize = 2 << 20;
 
@@ -22,8 +22,8 @@ const STAGGER: (usize, usize) = (4096 + 256, 16);
 pub(crate) enum Buffer {
     /// Less than a large page.
     Small { base: NonNull<u8>, layout: Layout },
-    /// Pages of its own; the buffer begins at this byte.
-    Pages { pages: MmapMut, begin: usize },
+    /// Pages, which several buffers may share; this one begins at this byte.
+    Pages { pages: Arc<MmapMut>, begin: usize },
 }
 
 // SAFETY: a buffer is memory without meaning; whoever goes through its pointer answers for who else
@@ -35,30 +35,33 @@ unsafe impl Sync for Buffer {}
 impl Buffer {
     /// At least `bytes` zeros, from the system, page by page as they are touched.
     pub(crate) fn zeroed(bytes: usize) -> Result<Self, String> {
-        let made = if bytes < LARGE_PAGE { Self::small(bytes) } else { Self::pages(bytes) };
-        made.ok_or_else(|| format!("there is no memory for {bytes} bytes"))
-    }
-
-    fn small(bytes: usize) -> Option<Self> {
+        if bytes >= LARGE_PAGE {
+            return pages(bytes).map(|(pages, begin)| Self::Pages { pages, begin });
+        }
         // An allocator writes the zeros of a larger alignment itself. So the alignment is made in `pointer`.
         let padded = bytes.next_multiple_of(ALIGNMENT) + ALIGNMENT;
-        let layout = Layout::from_size_align(padded, 8).ok()?;
+        let layout = Layout::from_size_align(padded, 8).map_err(|_| lack(bytes))?;
         // SAFETY: the size is not 0.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Self::Small { base, layout })
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| lack(bytes))?;
+        Ok(Self::Small { base, layout })
     }
 
-    fn pages(bytes: usize) -> Option<Self> {
-        static MADE: AtomicUsize = AtomicUsize::new(0);
-        let (step, places) = STAGGER;
-        let place = step * (MADE.fetch_add(1, Ordering::Relaxed) % places);
-        let pages = MmapMut::map_anon(bytes.checked_add(LARGE_PAGE + step * places)?).ok()?;
-        let first = pages.as_ptr().align_offset(LARGE_PAGE);
-        let large = place + bytes;
-        // The rest of the last page stays in small ones. A system that has no large pages goes on without.
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise_range(memmap2::Advice::HugePage, first, large - large % LARGE_PAGE);
-        Some(Self::Pages { pages, begin: first + place })
+    /// A buffer of at least so many zeros for each number of bytes. Those that are smaller than a large page share
+    /// pages if all of them fill one.
+    pub(crate) fn together(bytes: &[usize]) -> Result<Arc<[Self]>, String> {
+        let room = |bytes: usize| bytes.next_multiple_of(ALIGNMENT) + STAGGER.0;
+        let shares = |bytes: usize| (1..LARGE_PAGE).contains(&bytes);
+        let total = bytes.iter().filter(|&&bytes| shares(bytes)).map(|&bytes| room(bytes)).sum();
+        let mut shared = if total >= LARGE_PAGE { Some(pages(total)?) } else { None };
+        let made = bytes.iter().map(|&bytes| match &mut shared {
+            Some((pages, next)) if shares(bytes) => {
+                let begin = *next;
+                *next += room(bytes);
+                Ok(Self::Pages { pages: Arc::clone(pages), begin })
+            }
+            _ => Self::zeroed(bytes),
+        });
+        made.collect()
     }
 
     /// The first byte.
@@ -71,6 +74,25 @@ impl Buffer {
             Self::Pages { pages, begin } => pages.as_ptr().cast_mut().wrapping_add(*begin),
         }
     }
+}
+
+/// Pages with so many zeros from the byte on.
+fn pages(bytes: usize) -> Result<(Arc<MmapMut>, usize), String> {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let (step, places) = STAGGER;
+    let place = step * (MADE.fetch_add(1, Ordering::Relaxed) % places);
+    let mapped = bytes.checked_add(LARGE_PAGE + step * places).map(MmapMut::map_anon);
+    let pages = mapped.and_then(Result::ok).ok_or_else(|| lack(bytes))?;
+    let first = pages.as_ptr().align_offset(LARGE_PAGE);
+    let large = place + bytes;
+    // The rest of the last page stays in small ones. A system that has no large pages goes on without.
+    #[cfg(target_os = "linux")]
+    let _ = pages.advise_range(memmap2::Advice::HugePage, first, large - large % LARGE_PAGE);
+    Ok((Arc::new(pages), first + place))
+}
+
+fn lack(bytes: usize) -> String {
+    format!("there is no memory for {bytes} bytes")
 }
 
 impl Drop for Buffer {
@@ -104,6 +126,16 @@ mod tests {
             let content = unsafe { std::slice::from_raw_parts(buffer.pointer(), bytes) };
             assert!(content.iter().all(|&byte| byte == 0));
         }
+        let sizes = [1000, 0, LARGE_PAGE - 64, 4096, LARGE_PAGE, 64, LARGE_PAGE / 2];
+        let buffers = Buffer::together(&sizes).unwrap();
+        for (own, (buffer, &bytes)) in (1u8..).zip(buffers.iter().zip(&sizes)) {
+            assert!(buffer.pointer().addr().is_multiple_of(ALIGNMENT));
+            // SAFETY: as above.
+            let content = unsafe { std::slice::from_raw_parts_mut(buffer.pointer(), bytes) };
+            assert!(content.iter().all(|&byte| byte == 0), "buffer {own} overlaps one before");
+            content.fill(own);
+        }
+        drop(buffers);
         let error = Buffer::zeroed(usize::MAX).unwrap_err();
         assert!(error.contains("no memory"), "{error}");
     }

@@ -5,9 +5,11 @@
 
 use super::nets;
 use super::workload::Workload;
-use mesh_ops::attention::Mask;
+use mesh_ops::attention::{Exchange, Mask};
 use mesh_ops::conv::{Conv, conv};
-use mesh_ops::layers::attention::{AttentionOptions, AttentionWay, dot_product_attention};
+use mesh_ops::layers::attention::{
+    AttentionOptions, AttentionWay, MultiHead, MultiHeadWeights, memory_dim,
+};
 use mesh_ops::prelude::*;
 use mesh_optimize::{Adafactor, AdamW, AdamWeightDecay, Matrices, Muon, Optimizer, Sgd};
 
@@ -25,6 +27,8 @@ pub(crate) struct Transformer {
     pub(crate) layers: usize,
     pub(crate) vocab: usize,
     pub(crate) attention: AttentionWay,
+    /// How processors that share the length meet each other's keys and values.
+    pub(crate) exchange: Exchange,
     /// One loop over the layers, whose weights are stacked, instead of all of them.
     pub(crate) scan: bool,
     /// Layers are computed again for their gradients.
@@ -41,6 +45,7 @@ pub(crate) const LM: Transformer = Transformer {
     layers: 4,
     vocab: 8192,
     attention: AttentionWay::Auto,
+    exchange: Exchange::Auto,
     scan: false,
     recompute: false,
 };
@@ -184,6 +189,7 @@ struct Decoder<'g> {
     heads: Dimension,
     kv: Dimension,
     attention: AttentionWay,
+    exchange: Exchange,
 }
 
 impl<'g> Decoder<'g> {
@@ -198,6 +204,7 @@ impl<'g> Decoder<'g> {
             heads: dim("heads", sizes.heads),
             kv: dim("d_kv", sizes.d_model / sizes.heads),
             attention: sizes.attention,
+            exchange: sizes.exchange,
         }
     }
 
@@ -233,20 +240,18 @@ impl<'g> Decoder<'g> {
     }
 
     fn layer(&self, h: Tensor<'g>, weights: &[Tensor<'g>]) -> Tensor<'g> {
-        let &[n1, wq, wk, wv, wo, w1, w2, n2] = weights else { return h };
+        let &[n1, query, key, value, output, w1, w2, n2] = weights else { return h };
         let &Self { graph, batch, length, d, d_ff, heads, kv, .. } = self;
-        let memory = dim("memory", length.size);
-        let rules = Mask::along(graph, length, memory).causal();
-        let scale = Some((kv.size as f64).powf(-0.5));
-        let way = self.attention;
-        let options = AttentionOptions { rules, scale, way, ..Default::default() };
-        let z = self.normed(h, n1);
-        let m = z.rename(length, "memory");
-        let q = z.einsum(&[wq], [batch, heads, length, kv]);
-        let k = m.einsum(&[wk], [batch, heads, memory, kv]);
-        let v = m.einsum(&[wv], [batch, heads, memory, kv]);
-        let seen = dot_product_attention(q, k, v, memory, kv, kv, &options);
-        let h = h + seen.einsum(&[wo], [batch, length, d]);
+        let options = AttentionOptions {
+            rules: Mask::along(graph, length, memory_dim(length)).causal(),
+            scale: Some((kv.size as f64).powf(-0.5)),
+            way: self.attention,
+            exchange: self.exchange,
+            ..Default::default()
+        };
+        let weights = MultiHeadWeights { query, key, value, output };
+        let attention = MultiHead::new(d, heads, kv);
+        let h = h + attention.self_attention(self.normed(h, n1), length, &weights, None, &options);
         let hidden = self.normed(h, n2).einsum(&[w1], [batch, length, d_ff]).relu();
         h + hidden.einsum(&[w2], [batch, length, d])
     }

@@ -5,7 +5,7 @@ use super::models::{self, LM, Transformer};
 use super::workload::{Workload, named};
 use examples::backend::BackendFlags;
 use examples::launch::parse;
-use examples::running::Attention;
+use examples::running::{Attention, Exchange};
 use mesh_core::lower::Target;
 use mesh_ops::prelude::*;
 use std::error::Error;
@@ -84,6 +84,10 @@ pub(crate) struct Sizes {
     #[arg(long, value_enum, default_value_t = Attention::Auto)]
     attention: Attention,
 
+    /// How processors that share the length meet each other's keys and values.
+    #[arg(long, value_enum, default_value_t = Exchange::Auto)]
+    exchange: Exchange,
+
     /// Loop over layers with one compiled body instead of writing them out.
     #[arg(long)]
     scan: bool,
@@ -103,6 +107,7 @@ impl Sizes {
         }
         let (d_model, d_ff) = (width, 4 * width);
         let (layers, attention) = (depth, self.attention.way());
+        let exchange = self.exchange.over("heads");
         Ok(Transformer {
             batch,
             length,
@@ -112,6 +117,7 @@ impl Sizes {
             layers,
             vocab,
             attention,
+            exchange,
             scan,
             recompute,
         })

@@ -1,7 +1,6 @@
 //! What a crew runs.
 
 use super::super::memory::{Buffer, Store};
-use super::super::sync::Arc;
 use crate::names::Mesh;
 use crate::passes::Executable;
 use crate::program::{Compiled, Form, Value, VariableId, VariableType, owns};
@@ -42,8 +41,7 @@ impl Work {
             if owns(mesh, processor, &variable.owners) { slice.bytes() } else { 0 }
         };
         let slices = self.variables.iter().zip(&self.slices);
-        let buffers = slices.map(|held| Buffer::zeroed(bytes(held)));
-        let variables = buffers.collect::<Result<Arc<[_]>, _>>()?;
+        let variables = Buffer::together(&slices.map(bytes).collect::<Vec<_>>())?;
         Ok(Store { arena: Buffer::zeroed(self.arena_bytes)?, variables })
     }
 

@@ -9,6 +9,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use super::fetch::{self, LINE};
 use super::isa::{Entry, Task, compiled};
 use super::tiles::{Planned, TileProduct};
 #[cfg(not(target_arch = "x86_64"))]
@@ -22,6 +23,9 @@ use x86::large;
 
 /// Up to so many multiplications, packing factors takes longer than multiplying them.
 const SMALL: usize = 16 * 16 * 16;
+
+/// Bytes of a matrix that the first cache keeps.
+const NEAR: usize = 32 << 10;
 
 macro_rules! floats {
     ($($float:ty)*) => {$(
@@ -138,12 +142,17 @@ impl<T: Number> Gemm<T> {
         y: (*mut T, isize),
         accumulate: bool,
     ) -> bool {
+        let is_far = m * k * size_of::<T>() > NEAR;
         // SAFETY: the matrix is valid for `m` and `k` at its strides, both vectors for theirs, and
         // `y` overlaps neither.
         unsafe {
             if k == 1 || a.columns == 1 && x.1 == 1 {
                 for i in 0..m as isize {
-                    let sum = (self.dot)((a.at.offset(i * a.rows), x.0, k));
+                    let row = a.at.offset(i * a.rows);
+                    if is_far {
+                        soon(row, k);
+                    }
+                    let sum = (self.dot)((row, x.0, k));
                     let y = y.0.offset(i * y.1);
                     *y = if accumulate { (*y).plus(sum) } else { sum };
                 }
@@ -152,7 +161,11 @@ impl<T: Number> Gemm<T> {
                     zero(y.0, m);
                 }
                 for j in 0..k as isize {
-                    (self.axpy)((y.0, a.at.offset(j * a.columns), m, *x.0.offset(j * x.1)));
+                    let column = a.at.offset(j * a.columns);
+                    if is_far {
+                        soon(column, m);
+                    }
+                    (self.axpy)((y.0, column, m, *x.0.offset(j * x.1)));
                 }
             } else {
                 return false;
@@ -196,6 +209,17 @@ impl<T: Number> Task for Dot<T> {
             sum = sum.plus(a.times(b));
         }
         sum
+    }
+}
+
+/// Asks for what stands behind a run of a matrix that is read in order: the processor by itself does so no further
+/// than to the end of a page.
+#[inline(always)]
+fn soon<T>(row: *const T, n: usize) {
+    const AHEAD: usize = 8 << 10;
+    let from = row.cast::<u8>().wrapping_add(AHEAD);
+    for line in 0..n * size_of::<T>() / LINE {
+        fetch::to_first(from.wrapping_add(line * LINE));
     }
 }
 

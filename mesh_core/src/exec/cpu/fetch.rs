@@ -70,4 +70,6 @@ fetches! {
     to_first _MM_HINT_T0;
     /// Asks for a line, which comes to the second cache.
     to_second _MM_HINT_T1;
+    /// Asks for a line, which comes to the first cache and is to be written.
+    to_write _MM_HINT_ET0;
 }

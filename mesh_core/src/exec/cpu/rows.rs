@@ -1,6 +1,7 @@
 //! Copies of short rows, and elements that are each repeated: what takes less in place than by a call for each
 //! row.
 
+use super::fetch;
 use super::isa::{Task, compiled};
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -73,7 +74,7 @@ impl Task for Rows {
                     to.add(at).cast::<[u8; CHUNK]>().write_unaligned(chunk);
                 };
                 for at in (0..chunks).map(|chunk| chunk * CHUNK) {
-                    soon_written(to.wrapping_offset(ahead).wrapping_add(at));
+                    fetch::to_write(to.wrapping_offset(ahead).wrapping_add(at));
                     copy(at);
                 }
                 if chunks * CHUNK < bytes {
@@ -83,19 +84,6 @@ impl Task for Rows {
         }
     }
 }
-
-/// Asks for memory that is to be written.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn soon_written(at: *mut u8) {
-    use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-    // SAFETY: a hint; no address is wrong.
-    unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.cast()) };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline(always)]
-fn soon_written(_: *mut u8) {}
 
 /// Repeats elements, `times` each; of each side, where and the elements from one to the next.
 ///

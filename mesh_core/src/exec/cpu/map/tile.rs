@@ -1,5 +1,6 @@
 //! Loops over tiles of elements.
 
+use crate::exec::cpu::fetch::{self, LINE};
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
 use std::array::from_fn;
@@ -163,20 +164,44 @@ impl<O: Unary> Task for One<O> {
 
     #[inline(always)]
     unsafe fn run(tile: Tile) {
-        /// Elements among which rare ones are looked for before they are computed: few, since memory waits.
-        const LOOK: usize = 256;
         for row in 0..tile.rows {
             let (out, [a, ..]) = tile.at(row);
             let (a, out, n) = (a.cast::<O::In>(), out.cast::<O::Out>(), tile.len);
-            let part = if O::RARE { LOOK } else { n };
+            let is_far = n >= FAR;
+            let part = if O::RARE || is_far { PART } else { n };
             let mut from = 0;
             while from < n {
                 let count = part.min(n - from);
+                let (a, out) = (a.wrapping_add(from), out.wrapping_add(from));
+                if is_far {
+                    soon(a, out);
+                }
                 // SAFETY: `Run`'s contract.
-                unsafe { Self::make(out.add(from), a.add(from), count) };
+                unsafe { Self::make(out, a, count) };
                 from += count;
             }
         }
+    }
+}
+
+/// Elements from which one row is a whole array in memory, none of which has been asked for.
+const FAR: usize = 1 << 15;
+
+/// Elements among which rare ones are looked for before they are computed, and which are asked for at once: few, since
+/// memory waits.
+const PART: usize = 256;
+
+/// Asks for elements to be read and to be written that soon come. A processor by itself does so no further than to the
+/// end of a page, and not while a function's arithmetic fills what it looks at.
+#[inline(always)]
+fn soon<A, T>(a: *const A, out: *mut T) {
+    const AHEAD: usize = 2 << 10;
+    let (a, out) = (a.cast::<u8>().wrapping_add(AHEAD), out.cast::<u8>().wrapping_add(AHEAD));
+    for line in 0..PART * size_of::<A>() / LINE {
+        fetch::to_first(a.wrapping_add(line * LINE));
+    }
+    for line in 0..PART * size_of::<T>() / LINE {
+        fetch::to_write(out.wrapping_add(line * LINE));
     }
 }
 

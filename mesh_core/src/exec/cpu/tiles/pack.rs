@@ -1,6 +1,7 @@
 //! Rows put next to each other.
 
 use super::set::Tiled;
+use crate::exec::cpu::fetch::{self, LINE};
 use crate::exec::cpu::transpose::{Transpose, Turn};
 
 /// Copies few elements; the usual numbers without a call.
@@ -54,6 +55,19 @@ pub(in crate::exec::cpu) unsafe fn pack<T: Tiled>(
     });
 }
 
+/// Bytes between rows from which on they are fetched one after the other, unless they are asked for.
+const APART: usize = 512;
+/// Rows that are asked for ahead.
+const AHEAD: isize = 16;
+
+/// Asks for a row of memory.
+#[inline(always)]
+fn soon<T>(row: *const T, count: usize) {
+    for at in (0..count).step_by(LINE / size_of::<T>()) {
+        fetch::to_first(row.wrapping_add(at).cast());
+    }
+}
+
 /// Packs `depth` rows of a panel of a matrix: its first `count` columns, with zeros up to `width`.
 ///
 /// # Safety
@@ -73,7 +87,13 @@ pub(in crate::exec::cpu) unsafe fn pack_panel<T: Tiled>(
             let extents = [count, depth];
             transpose(Turn { extents, from, from_stride, to, to_stride });
         } else {
-            let rows = (0..depth as isize).map(|l| l * row);
+            let is_apart = column == 1 && row.unsigned_abs() * size_of::<T>() > APART;
+            let rows = (0..depth as isize).map(|l| {
+                if is_apart {
+                    soon(from.wrapping_offset((l + AHEAD) * row), count);
+                }
+                l * row
+            });
             pack(from, rows, (count, column), width, to);
         }
     }

@@ -98,7 +98,7 @@ fn lack(bytes: usize) -> String {
 impl Drop for Buffer {
     fn drop(&mut self) {
         if let Self::Small { base, layout } = self {
-            // SAFETY: allocated in `small` with this layout.
+            // SAFETY: allocated in `zeroed` with this layout.
             unsafe { dealloc(base.as_ptr(), *layout) }
         }
     }
@@ -130,7 +130,7 @@ mod tests {
         let buffers = Buffer::together(&sizes).unwrap();
         for (own, (buffer, &bytes)) in (1u8..).zip(buffers.iter().zip(&sizes)) {
             assert!(buffer.pointer().addr().is_multiple_of(ALIGNMENT));
-            // SAFETY: as above.
+            // SAFETY: this long, and nobody else's.
             let content = unsafe { std::slice::from_raw_parts_mut(buffer.pointer(), bytes) };
             assert!(content.iter().all(|&byte| byte == 0), "buffer {own} overlaps one before");
             content.fill(own);

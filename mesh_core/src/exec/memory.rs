@@ -49,7 +49,8 @@ impl Buffer {
     /// A buffer of at least so many zeros for each number of bytes. Those that are smaller than a large page share
     /// pages if all of them fill one.
     pub(crate) fn together(bytes: &[usize]) -> Result<Arc<[Self]>, String> {
-        let room = |bytes: usize| bytes.next_multiple_of(ALIGNMENT) + STAGGER.0;
+        let apart = |bytes: usize| if bytes < STAGGER.0 { 0 } else { STAGGER.0 };
+        let room = |bytes: usize| bytes.next_multiple_of(ALIGNMENT) + apart(bytes);
         let shares = |bytes: usize| (1..LARGE_PAGE).contains(&bytes);
         let total = bytes.iter().filter(|&&bytes| shares(bytes)).map(|&bytes| room(bytes)).sum();
         let mut shared = if total >= LARGE_PAGE { Some(pages(total)?) } else { None };

@@ -33,11 +33,13 @@ pub(super) fn run(block: &mut Block, machine: &Machine) {
 /// As [`run`], wherever more than so many bytes are kept.
 pub(super) fn run_within(block: &mut Block, machine: &Machine, near: usize) {
     let mut changed = false;
+    let mut uses = Uses::new(block);
     for reader in 0..block.steps.len() {
-        for writer in 0..reader {
-            let again = Pair::new(block, writer, reader).and_then(|pair| pair.best(machine, near));
-            if let Some(again) = again {
+        for writer in writers(&block.steps[reader], &uses) {
+            let pair = Pair::new(block, &uses, writer, reader);
+            if let Some(again) = pair.and_then(|pair| pair.best(machine, near)) {
                 again.write(block, [writer, reader]);
+                uses = Uses::new(block);
                 changed = true;
             }
         }
@@ -47,10 +49,20 @@ pub(super) fn run_within(block: &mut Block, machine: &Machine, near: usize) {
     }
 }
 
+/// The steps that make what a loop slices, in order.
+fn writers(reader: &Step, uses: &Uses) -> Vec<usize> {
+    let Form::Loop(form) = &reader.form else { return Vec::new() };
+    let maker = |slice: usize| uses.maker[reader.inputs[slice].value.index()];
+    let mut writers: Vec<usize> = form.slices().filter_map(maker).collect();
+    writers.sort_unstable();
+    writers.dedup();
+    writers
+}
+
 /// Two loops of which the second slices what the first stacks.
 struct Pair<'p> {
     block: &'p Block,
-    uses: Uses,
+    uses: &'p Uses,
     /// The first loop: the step, its form, and who makes what in its body.
     step: &'p Step,
     form: &'p Loop,
@@ -65,7 +77,7 @@ struct Pair<'p> {
 }
 
 impl<'p> Pair<'p> {
-    fn new(block: &'p Block, writer: usize, at: usize) -> Option<Self> {
+    fn new(block: &'p Block, uses: &'p Uses, writer: usize, at: usize) -> Option<Self> {
         let (step, reader) = (&block.steps[writer], &block.steps[at]);
         let (Form::Loop(form), Form::Loop(reading)) = (&step.form, &reader.form) else {
             return None;
@@ -74,7 +86,6 @@ impl<'p> Pair<'p> {
         if !alike || form.count == 1 || step.owners != reader.owners {
             return None;
         }
-        let (uses, inner) = (Uses::new(block), Uses::new(&form.body));
         let (mut wanted, mut stacked) = (Vec::new(), Vec::new());
         for i in form.stacks() {
             let (out, result) = (step.outs[i], form.body.results[i]);
@@ -93,7 +104,7 @@ impl<'p> Pair<'p> {
             uses,
             step,
             form,
-            inner,
+            inner: Uses::new(&form.body),
             reading,
             at,
             wanted,

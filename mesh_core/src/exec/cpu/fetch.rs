@@ -65,6 +65,15 @@ macro_rules! fetches {
     )*};
 }
 
+/// Asks for every line of a run of memory. A processor by itself fetches ahead no further than to the end of a page, and
+/// not while arithmetic fills what it looks at.
+#[inline(always)]
+pub(super) fn run(from: *const u8, bytes: usize, ask: fn(*const u8)) {
+    for at in (0..bytes).step_by(LINE) {
+        ask(from.wrapping_add(at));
+    }
+}
+
 fetches! {
     /// Asks for a line, which comes to the first cache.
     to_first _MM_HINT_T0;

@@ -9,7 +9,7 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::fetch::{self, LINE};
+use super::fetch;
 use super::isa::{Entry, Task, compiled};
 use super::tiles::{Planned, TileProduct};
 #[cfg(not(target_arch = "x86_64"))]
@@ -212,15 +212,11 @@ impl<T: Number> Task for Dot<T> {
     }
 }
 
-/// Asks for what stands behind a run of a matrix that is read in order: the processor by itself does so no further
-/// than to the end of a page.
+/// Asks for what stands behind a run of a matrix that is read in order.
 #[inline(always)]
 fn soon<T>(row: *const T, n: usize) {
     const AHEAD: usize = 8 << 10;
-    let from = row.cast::<u8>().wrapping_add(AHEAD);
-    for line in 0..n * size_of::<T>() / LINE {
-        fetch::to_first(from.wrapping_add(line * LINE));
-    }
+    fetch::run(row.cast::<u8>().wrapping_add(AHEAD), n * size_of::<T>(), fetch::to_first);
 }
 
 /// Scalar product of whole rows of lanes.

@@ -78,9 +78,7 @@ impl Ahead {
                 continue;
             }
             let from = at[lines.place].wrapping_offset(lines.from);
-            for line in 0..lines.count {
-                fetch::to_first(from.wrapping_add(line * LINE));
-            }
+            fetch::run(from, lines.count * LINE, fetch::to_first);
         }
     }
 }

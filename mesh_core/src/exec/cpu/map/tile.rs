@@ -1,6 +1,6 @@
 //! Loops over tiles of elements.
 
-use crate::exec::cpu::fetch::{self, LINE};
+use crate::exec::cpu::fetch;
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
 use std::array::from_fn;
@@ -191,18 +191,13 @@ const FAR: usize = 1 << 15;
 /// memory waits.
 const PART: usize = 256;
 
-/// Asks for elements to be read and to be written that soon come. A processor by itself does so no further than to the
-/// end of a page, and not while a function's arithmetic fills what it looks at.
+/// Asks for elements to be read and to be written that soon come.
 #[inline(always)]
 fn soon<A, T>(a: *const A, out: *mut T) {
     const AHEAD: usize = 2 << 10;
     let (a, out) = (a.cast::<u8>().wrapping_add(AHEAD), out.cast::<u8>().wrapping_add(AHEAD));
-    for line in 0..PART * size_of::<A>() / LINE {
-        fetch::to_first(a.wrapping_add(line * LINE));
-    }
-    for line in 0..PART * size_of::<T>() / LINE {
-        fetch::to_write(out.wrapping_add(line * LINE));
-    }
+    fetch::run(a, PART * size_of::<A>(), fetch::to_first);
+    fetch::run(out, PART * size_of::<T>(), fetch::to_write);
 }
 
 impl<O: Binary, const A: bool, const B: bool> Task for Two<O, A, B> {

@@ -1,7 +1,7 @@
 //! Rows put next to each other.
 
 use super::set::Tiled;
-use crate::exec::cpu::fetch::{self, LINE};
+use crate::exec::cpu::fetch;
 use crate::exec::cpu::transpose::{Transpose, Turn};
 
 /// Copies few elements; the usual numbers without a call.
@@ -60,14 +60,6 @@ const APART: usize = 512;
 /// Rows that are asked for ahead.
 const AHEAD: isize = 16;
 
-/// Asks for a row of memory.
-#[inline(always)]
-fn soon<T>(row: *const T, count: usize) {
-    for at in (0..count).step_by(LINE / size_of::<T>()) {
-        fetch::to_first(row.wrapping_add(at).cast());
-    }
-}
-
 /// Packs `depth` rows of a panel of a matrix: its first `count` columns, with zeros up to `width`.
 ///
 /// # Safety
@@ -90,7 +82,8 @@ pub(in crate::exec::cpu) unsafe fn pack_panel<T: Tiled>(
             let is_apart = column == 1 && row.unsigned_abs() * size_of::<T>() > APART;
             let rows = (0..depth as isize).map(|l| {
                 if is_apart {
-                    soon(from.wrapping_offset((l + AHEAD) * row), count);
+                    let coming = from.wrapping_offset((l + AHEAD) * row).cast();
+                    fetch::run(coming, count * size_of::<T>(), fetch::to_first);
                 }
                 l * row
             });

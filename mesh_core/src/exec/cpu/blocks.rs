@@ -1,18 +1,17 @@
-//! One matrix product, called in the blocks and the orientation in which the GEMM crate is fast.
+//! One matrix product: by register tiles (`tiles/`), or in the blocks and the orientation in which the GEMM crate is
+//! fast.
 //!
 //! The crate packs the factor whose memory runs along the rows of the result and reads single
 //! elements of the other one, four rows of the result at a time. It is slow where these four lie a
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
 //! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
 //! through what is packed once for every four rows: it is given columns panel by panel where that is
-//! much. Some products are made by register tiles instead (`tiles/`). Which way is
-//! taken follows from extents, strides and the instruction set alone.
+//! much. Which way is taken follows from extents, strides and the instruction set alone.
 
 use super::gemm::{Gemm, Matrix, Number};
 use super::isa::{Isa, isa};
 use super::tiles::Planned;
 use super::transpose::{Transpose, Turn, transpose};
-use std::ops::RangeInclusive;
 
 /// Most rows, columns and depth of a block: the left factor's takes 1 MiB of f32. Rows of a result that
 /// are far apart are many pages.
@@ -29,9 +28,6 @@ const MANY_ROWS: usize = 512;
 const PACKED_DEPTH: usize = 512;
 /// Bytes of packed columns that are many for the second-level cache, which a block of rows shares.
 const MANY_COLUMNS: usize = 1 << 20;
-
-/// Columns that are few for the crate's tiles and enough for two vectors.
-const FEW_COLUMNS: RangeInclusive<usize> = 32..=96;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
@@ -93,7 +89,7 @@ impl<T: Number> Blocks<T> {
         let (way, block) = choose::<T>(shape, steps, adds);
         let panel = panel::<T>(way, block);
         let (gemm, transpose) = (Gemm::new(), transpose::<T>());
-        let tiles = if tiled::<T>(shape, steps) { T::tiles(shape, steps) } else { None };
+        let tiles = if tiled(shape, steps) { T::tiles(shape, steps) } else { None };
         Self { shape, steps, flip, way, block, panel, gemm, transpose, tiles }
     }
 
@@ -202,14 +198,17 @@ impl<T: Number> Blocks<T> {
     }
 }
 
-/// Whether tiles are faster than the crate. Where vectors are of 512 bits, for many rows of few columns, of which the
-/// crate's tiles are wide; where they are of 256, for deep products of a left factor whose memory runs along its rows, as gradients
-/// of weights have it.
-fn tiled<T: Number>([m, n, k]: [usize; 3], [a, ..]: [Steps; 3]) -> bool {
-    let is_left_turned = a[0] == 1 && a[1] != 1;
+/// Whether tiles are faster than the crate. Where vectors are of 512 bits they are for deep products, unless a last panel
+/// is narrow, or few rows want a right factor turned; where they are of 256, for deep products of a left factor whose
+/// memory runs along its rows, as gradients of weights have it.
+fn tiled([m, n, k]: [usize; 3], [a, b, _]: [Steps; 3]) -> bool {
+    let is_turned = |steps: Steps| steps[0] == 1 && steps[1] != 1;
     match isa() {
-        Isa::Avx512 => m >= 128 && FEW_COLUMNS.contains(&n) && k >= 48,
-        Isa::Avx2 => is_left_turned && m >= 48 && n >= 32 && k >= 192,
+        Isa::Avx512 => {
+            let is_wide = n >= 100 && k >= 128 || n > 0 && n.is_multiple_of(32) && k >= 256;
+            is_wide && m >= if is_turned(b) { 128 } else { 16 }
+        }
+        Isa::Avx2 => is_turned(a) && m >= 48 && n >= 32 && k >= 192,
         Isa::Portable => false,
     }
 }

@@ -107,6 +107,10 @@ fn large_products_are_done_in_blocks() {
         // Rows that share places of caches, and some of part of a panel.
         [512, 70, 300],
         [77, 1100, 41],
+        // Blocks of rows of a packed left factor, a left factor read where it lies, several blocks of depth.
+        [1100, 200, 300],
+        [300, 64, 260],
+        [40, 300, 1700],
     ] {
         let sides = [Value::new(DType::F32, [m, k]), Value::new(DType::F32, [k, n])];
         let [a, b] = [whole(&sides[0], 5), whole(&sides[1], 6)];

@@ -1,8 +1,10 @@
 //! Rows put next to each other.
 
-use super::set::Tiled;
+use super::set::{Tiled, Tiles};
 use crate::exec::cpu::fetch;
 use crate::exec::cpu::transpose::{Transpose, Turn};
+use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Copies few elements; the usual numbers without a call.
 ///
@@ -88,6 +90,39 @@ pub(in crate::exec::cpu) unsafe fn pack_panel<T: Tiled>(
                 l * row
             });
             pack(from, rows, (count, column), width, to);
+        }
+    }
+}
+
+/// Packs a matrix of `depth` rows that are `step` apart, of which each tile has a few columns: those of a tile lie
+/// together, row by row. Rows are read as far as several tiles reach.
+///
+/// # Safety
+///
+/// `from` is valid for the rows, `to` for all of their elements.
+pub(super) unsafe fn pack_tiles<T: Tiled>(
+    from: *const T,
+    step: isize,
+    [depth, columns]: [usize; 2],
+    tiles: &Tiles<T>,
+    to: *mut T,
+) {
+    /// Tiles that are packed at once.
+    const AT_ONCE: usize = 8;
+    let mut cut = tiles.cut(columns);
+    loop {
+        let group: SmallVec<[Range<usize>; AT_ONCE]> = cut.by_ref().take(AT_ONCE).collect();
+        let (Some(first), Some(last)) = (group.first(), group.last()) else { return };
+        let bytes = (last.end - first.start) * size_of::<T>();
+        for l in 0..depth {
+            let row = from.wrapping_offset(l as isize * step);
+            let coming = row.wrapping_offset(AHEAD * step).wrapping_add(first.start);
+            fetch::run(coming.cast(), bytes, fetch::to_first);
+            for tile in &group {
+                let to = to.wrapping_add(tile.start * depth + l * tile.len());
+                // SAFETY: the caller's matrix and room.
+                unsafe { copy(row.add(tile.start), to, tile.len()) };
+            }
         }
     }
 }

@@ -1,40 +1,40 @@
 //! Products of matrices by tiles.
 //!
-//! Of a block of depth and columns, the right factor is packed in panels. The left factor is read where it
-//! lies, unless elements of a row or of neighbouring rows are so far apart that they share few places of the caches.
+//! Of a block of depth and columns the right factor is packed in panels, where possible by the tiles of the first
+//! rows while they compute. A tile's rows of the left factor stay in the first cache while panels come by. They are read
+//! where they lie, or, where memory runs along columns, packed before.
 
-use super::pack::{pack, pack_panel};
+use super::pack::{pack_panel, pack_tiles};
 use super::set::{Tiled, Tiles};
-use super::tile::{MOST, Run, Tile};
+use super::tile::{MOST, Run, Source, Tile};
+use crate::exec::cpu::fetch;
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::transpose::{Transpose, transpose};
 
-/// Most rows, columns and depth of a block, and elements of the right factor's.
+/// Most columns of a block; most bytes of a row of the left factor, and of a block of the right one, which the second
+/// cache keeps; the same of a left factor that is packed.
 struct Most {
-    rows: usize,
     columns: usize,
-    depth: usize,
+    row: usize,
     right: usize,
+    packed_row: usize,
+    left: usize,
 }
 
-/// Where panels stay in the first cache, and where they come from the second one, which vectors of 512 bits leave
-/// time for: then sums are written less often.
-const NEAR: Most = Most { rows: 192, columns: 1024, depth: 256, right: 256 << 10 };
-const FAR: Most = Most { rows: 112, columns: 1024, depth: 1024, right: 160 << 10 };
-/// Bytes at whose multiples lines share places of the first cache.
-const ALIAS: usize = 2048;
-/// Elements between the rows of a copy beyond their lengths: a cache line of f32.
-const APART: usize = 16;
-
-/// How the left factor is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    InPlace,
-    /// Of the rows of a tile, elements that meet one vector lie together.
-    Packed,
-    /// Row by row.
-    Copied,
-}
+/// For vectors of 256 bits and of 512.
+const NEAR: Most =
+    Most { columns: 1024, row: 1 << 10, right: 256 << 10, packed_row: 1 << 10, left: 192 << 10 };
+const FAR: Most =
+    Most { columns: 1024, row: 3 << 10, right: 640 << 10, packed_row: 1 << 10, left: 1 << 20 };
+/// A left factor whose memory runs along columns is read where it lies below so many bytes of the right one, and from its
+/// own first row to its last.
+const IN_PLACE: [usize; 2] = [256 << 10, 512 << 10];
+/// Panels from which on it is packed otherwise.
+const MANY: usize = 4;
+/// Bytes of rows that are asked for a tile ahead: longer ones come ahead by themselves.
+const SHORT: usize = 1536;
+/// Bytes of a left factor that are much for the second cache, which has it otherwise.
+const MUCH: usize = 1 << 20;
 
 /// A product of matrices of rows and depth, and of depth and columns; a row of the result lies as one.
 pub(in crate::exec::cpu) struct TileProduct<T> {
@@ -43,7 +43,8 @@ pub(in crate::exec::cpu) struct TileProduct<T> {
     steps: [[isize; 2]; 3],
     /// Most rows, columns, depth of a block.
     block: [usize; 3],
-    left: Left,
+    /// Whether the left factor is packed: of the rows of a tile, elements that meet one vector then lie together.
+    packs_left: bool,
     tiles: Tiles<T>,
     transpose: Transpose<T>,
 }
@@ -68,7 +69,8 @@ fn even(n: usize, most: usize, of: usize) -> usize {
 }
 
 impl<T: Tiled> TileProduct<T> {
-    /// `None` where a row of the result does not lie as one, or the machine has no tiles.
+    /// `None` where a row of the result does not lie as one, where packing the left factor does not pay, or where the
+    /// machine has no tiles.
     pub(in crate::exec::cpu) fn new(shape: [usize; 3], steps: [[isize; 2]; 3]) -> Option<Self> {
         let tiles = T::tiles(isa())?;
         let [m, n, k] = shape;
@@ -76,12 +78,18 @@ impl<T: Tiled> TileProduct<T> {
             return None;
         }
         let most = if tiles.most() == MOST { FAR } else { NEAR };
-        let depth = even(k, most.depth, 1);
-        let columns = (most.right / depth.max(1)).clamp(tiles.width(), most.columns);
-        let rows = even(m, most.rows, tiles.most());
+        let fit = |bytes: usize| bytes / size_of::<T>();
+        let is_turned = steps[0][0] == 1 && steps[0][1] != 1;
+        let reach = k * steps[0][1].unsigned_abs();
+        let packs_left = is_turned && (n * k >= fit(IN_PLACE[0]) || reach >= fit(IN_PLACE[1]));
+        if packs_left && n.div_ceil(tiles.width()) < MANY {
+            return None;
+        }
+        let depth = even(k, fit(if packs_left { most.packed_row } else { most.row }), 1).max(1);
+        let columns = (fit(most.right) / depth).clamp(tiles.width(), most.columns);
+        let rows = if packs_left { even(m, fit(most.left) / depth, tiles.most()) } else { m };
         let block = [rows, even(n, columns, tiles.width()), depth];
-        let left = left::<T>(steps[0]);
-        Some(Self { shape, steps, block, left, tiles, transpose: transpose::<T>() })
+        Some(Self { shape, steps, block, packs_left, tiles, transpose: transpose::<T>() })
     }
 
     fn right_len(&self) -> usize {
@@ -93,12 +101,7 @@ impl<T: Tiled> TileProduct<T> {
 impl<T: Tiled> Planned<T> for TileProduct<T> {
     fn scratch(&self) -> usize {
         let [m, _, k] = self.block;
-        let left = match self.left {
-            Left::InPlace => 0,
-            Left::Packed => k,
-            Left::Copied => k + APART,
-        };
-        self.right_len() + left * m.min(self.shape[0])
+        self.right_len() + if self.packs_left { k * m.min(self.shape[0]) } else { 0 }
     }
 
     unsafe fn run(&self, [a, b]: [*const T; 2], c: *mut T, accumulate: bool, scratch: *mut T) {
@@ -111,18 +114,20 @@ impl<T: Tiled> Planned<T> for TileProduct<T> {
         let at = |k: usize, i: usize, j: usize| {
             i as isize * self.steps[k][0] + j as isize * self.steps[k][1]
         };
-        for [j, n] in ranges(1) {
+        for [i, m] in ranges(0) {
             for [l, k] in ranges(2) {
-                // SAFETY: a block of the right factor; scratch has room for it.
-                unsafe { self.right(b.offset(at(1, l, j)), [n, k], scratch) };
-                for [i, m] in ranges(0) {
-                    // SAFETY: a block of the left factor and of the result.
+                let mut a = a.wrapping_offset(at(0, i, l));
+                if self.packs_left {
+                    // SAFETY: a block of the left factor; scratch has room for it.
+                    unsafe { pack_tiles(a, self.steps[0][1], [k, m], &self.tiles, left) };
+                    a = left.cast_const();
+                }
+                for [j, n] in ranges(1) {
+                    // SAFETY: a block of the right factor and of the result; scratch has room for it.
                     unsafe {
-                        let a = a.offset(at(0, i, l));
-                        let a = self.left(a, [m, k], left);
+                        let b = b.offset(at(1, l, j));
                         let c = c.offset(at(2, i, j));
-                        let factors = [a, scratch.cast_const()];
-                        self.block(factors, c, [m, n, k], accumulate || l > 0);
+                        self.block([a, b], c, [m, n, k], scratch, accumulate || l > 0);
                     }
                 }
             }
@@ -131,87 +136,78 @@ impl<T: Tiled> Planned<T> for TileProduct<T> {
 }
 
 impl<T: Tiled> TileProduct<T> {
-    /// Packs panels of the right factor.
+    /// Packs the panels of a block of the right factor, but for those that tiles of the first rows can pack.
     ///
     /// # Safety
     ///
     /// As [`Planned::run`].
     unsafe fn right(&self, b: *const T, [n, k]: [usize; 2], to: *mut T) {
-        for [first, count, width] in self.tiles.panels(n) {
-            let to = to.wrapping_add(first * k);
-            // SAFETY: the caller's matrix and room.
-            unsafe {
-                let from = b.offset(first as isize * self.steps[1][1]);
-                pack_panel(from, self.steps[1], [k, count, width], self.transpose, to);
-            }
-        }
-    }
-
-    /// A block of the left factor as tiles read it.
-    ///
-    /// # Safety
-    ///
-    /// As [`Planned::run`].
-    unsafe fn left(&self, a: *const T, [m, k]: [usize; 2], to: *mut T) -> *const T {
-        let [row, step] = self.steps[0];
-        match self.left {
-            Left::InPlace => return a,
-            Left::Packed => {
-                for range in self.tiles.cut(m) {
-                    let to = to.wrapping_add(range.start * k);
-                    let rows = (0..k as isize).map(|l| l * step);
-                    // SAFETY: the caller's matrix and room.
-                    unsafe { pack(a.add(range.start), rows, (range.len(), 1), range.len(), to) };
+        for panel @ [first, count, width] in self.tiles.panels(n) {
+            if !self.packs(panel) {
+                let to = to.wrapping_add(first * k);
+                // SAFETY: the caller's matrix and room.
+                unsafe {
+                    let from = b.offset(first as isize * self.steps[1][1]);
+                    pack_panel(from, self.steps[1], [k, count, width], self.transpose, to);
                 }
             }
-            Left::Copied => {
-                let rows = (0..m as isize).map(|i| i * row);
-                // SAFETY: the caller's matrix and room.
-                unsafe { pack(a, rows, (k, 1), k + APART, to) };
-            }
         }
-        to
+    }
+
+    /// Whether tiles can pack a panel: its vectors lie as they are.
+    fn packs(&self, [_, count, _]: [usize; 3]) -> bool {
+        self.steps[1][1] == 1 && count == self.tiles.width()
     }
 
     /// # Safety
     ///
-    /// As [`Planned::run`], for factors as they are packed.
+    /// As [`Planned::run`], for a left factor as it is packed; `right` has room for a block.
     unsafe fn block(
         &self,
         [a, b]: [*const T; 2],
         c: *mut T,
         [m, n, k]: [usize; 3],
+        right: *mut T,
         accumulate: bool,
     ) {
+        // SAFETY: the caller's block and room.
+        unsafe { self.right(b, [n, k], right) };
         let runs = [Run { a: 0, b: 0, len: k as u32 }];
         let [row, step] = self.steps[0];
-        for [first, count, width] in self.tiles.panels(n) {
-            let b = b.wrapping_add(first * k);
-            for range in self.tiles.cut(m) {
-                let (begin, apart, step) = match self.left {
-                    Left::InPlace => (range.start as isize * row, row, step),
-                    Left::Packed => ((range.start * k) as isize, 1, range.len() as isize),
-                    Left::Copied => ((range.start * (k + APART)) as isize, (k + APART) as isize, 1),
-                };
-                let (mut from, mut to) = ([a; MOST], [c; MOST]);
-                for (p, i) in range.clone().enumerate() {
-                    from[p] = a.wrapping_offset(begin + p as isize * apart);
-                    to[p] = c.wrapping_offset(i as isize * self.steps[2][0]).wrapping_add(first);
+        let (bytes, panels) = (k * size_of::<T>(), n.div_ceil(self.tiles.width()));
+        let asks = !self.packs_left && step == 1 && bytes <= SHORT && m * bytes >= MUCH;
+        for range in self.tiles.cut(m) {
+            let (begin, apart, step) = match self.packs_left {
+                true => ((range.start * k) as isize, 1, range.len() as isize),
+                false => (range.start as isize * row, row, step),
+            };
+            let from: [_; MOST] =
+                std::array::from_fn(|p| a.wrapping_offset(begin + p as isize * apart));
+            for (turn, panel) in self.tiles.panels(n).enumerate() {
+                if asks {
+                    for row in from[..range.len()].iter().skip(turn).step_by(panels) {
+                        let next = row.wrapping_offset(range.len() as isize * apart);
+                        fetch::run(next.cast(), bytes, fetch::to_second);
+                    }
                 }
-                let tile = Tile { rows: &from, runs: &runs, step, b, to: &to, accumulate };
-                // SAFETY: rows of the factors as they are packed, and of the result.
-                unsafe { self.tiles.run(range.len(), [count, width], tile) };
+                let [first, count, width] = panel;
+                let to: [_; MOST] = std::array::from_fn(|p| {
+                    let row = (range.start + p) as isize;
+                    c.wrapping_offset(row * self.steps[2][0]).wrapping_add(first)
+                });
+                let packed = right.wrapping_add(first * k).cast_const();
+                let tile = Tile { rows: &from, runs: &runs, step, b: packed, to: &to, accumulate };
+                // SAFETY: rows of the left factor as they are packed, and of the result; a panel that is
+                // packed, or where it lies in the right factor.
+                unsafe {
+                    if range.start == 0 && self.packs(panel) {
+                        let source = Source { at: b.add(first), step: self.steps[1][0] };
+                        self.tiles.run_packing(range.len(), &tile, source);
+                    } else {
+                        self.tiles.run(range.len(), [count, width], tile);
+                    }
+                }
             }
         }
-    }
-}
-
-/// How a left factor with such steps between rows and between columns is read best.
-fn left<T>([row, step]: [isize; 2]) -> Left {
-    let aliases = |step: isize| (step.unsigned_abs() * size_of::<T>()).is_multiple_of(ALIAS);
-    match (row, step) {
-        (1, step) if step != 1 && aliases(step) => Left::Packed,
-        (row, 1) if aliases(row) => Left::Copied,
-        _ => Left::InPlace,
     }
 }

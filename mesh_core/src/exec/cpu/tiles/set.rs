@@ -1,6 +1,6 @@
 //! The tiles of each instruction set, by rows and vectors.
 
-use super::tile::{Compute, MOST, Tile};
+use super::tile::{Compute, MOST, Pack, Source, Tile};
 #[cfg(target_arch = "x86_64")]
 use super::x86;
 use crate::exec::cpu::isa::Isa;
@@ -19,6 +19,8 @@ pub(in crate::exec::cpu) struct Tiles<T> {
     lanes: usize,
     /// Of one vector and of two; by rows.
     compute: [Vec<Compute<T>>; 2],
+    /// Of two vectors, which are packed; by rows.
+    pack: Vec<Pack<T>>,
 }
 
 impl<T: Tiled> Tiles<T> {
@@ -61,6 +63,16 @@ impl<T: Tiled> Tiles<T> {
     ) -> impl Iterator<Item = Range<usize>> + use<T> {
         let tiles = rows.div_ceil(self.most());
         (0..tiles).map(move |i| i * rows / tiles..(i + 1) * rows / tiles)
+    }
+
+    /// Makes a tile of a whole panel, and packs the panel.
+    ///
+    /// # Safety
+    ///
+    /// As [`Pack`].
+    pub(super) unsafe fn run_packing(&self, rows: usize, tile: &Tile<'_, T>, source: Source<T>) {
+        // SAFETY: the caller's tile and source.
+        unsafe { self.pack[rows - 1](tile, source) };
     }
 
     /// Makes the first `count` columns of a panel of `width`.
@@ -116,6 +128,9 @@ macro_rules! by_rows {
     ($tile:ident, $v:ty, $n:literal: $($p:literal)*) => {
         vec![$(x86::$tile::<$v, $p, $n> as Compute<_>),*]
     };
+    ($tile:ident, $v:ty: $($p:literal)*) => {
+        vec![$(x86::$tile::<$v, $p> as Pack<_>),*]
+    };
 }
 
 macro_rules! tiled {
@@ -132,6 +147,7 @@ macro_rules! tiled {
                             by_rows!(avx512, $full, 1: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                             by_rows!(avx512, $full, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                         ],
+                        pack: by_rows!(avx512_pack, $full: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                     }),
                     Isa::Avx2 => Some(Tiles {
                         lanes: <$half as Vector>::LANES,
@@ -139,6 +155,7 @@ macro_rules! tiled {
                             by_rows!(avx2, $half, 1: 1 2 3 4 5 6),
                             by_rows!(avx2, $half, 2: 1 2 3 4 5 6),
                         ],
+                        pack: by_rows!(avx2_pack, $half: 1 2 3 4 5 6),
                     }),
                     Isa::Portable => None,
                 }

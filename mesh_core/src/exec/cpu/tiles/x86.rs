@@ -1,6 +1,6 @@
 //! Tiles in AVX2 and AVX-512.
 
-use super::tile::{Tile, compute};
+use super::tile::{Source, Tile, compute, sums};
 use crate::exec::cpu::vector::Vector;
 
 /// # Safety
@@ -21,4 +21,28 @@ pub(super) unsafe fn avx512<V: Vector, const P: usize, const N: usize>(
 ) {
     // SAFETY: the tile is valid; the features above are enabled here.
     unsafe { compute::<V, P, N>(tile) };
+}
+
+/// # Safety
+///
+/// As [`super::tile::Pack`]; the machine has AVX2 and FMA.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn avx2_pack<V: Vector, const P: usize>(
+    tile: &Tile<'_, V::Element>,
+    source: Source<V::Element>,
+) {
+    // SAFETY: the tile and the source are valid; the features above are enabled here.
+    unsafe { sums::<V, P, 2, true>(tile, source) };
+}
+
+/// # Safety
+///
+/// As [`super::tile::Pack`]; the machine has AVX-512.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+pub(super) unsafe fn avx512_pack<V: Vector, const P: usize>(
+    tile: &Tile<'_, V::Element>,
+    source: Source<V::Element>,
+) {
+    // SAFETY: the tile and the source are valid; the features above are enabled here.
+    unsafe { sums::<V, P, 2, true>(tile, source) };
 }

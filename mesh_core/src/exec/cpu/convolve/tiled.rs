@@ -94,9 +94,15 @@ impl<T: Tiled> ByTiles<T> {
         self.taps.len() * self.matrices.depth.0
     }
 
-    /// Elements of padded images and packed kernel.
+    /// Whether all images go together: then a panel is packed when its turn comes, and stays in the second-level cache.
+    fn at_once(&self) -> bool {
+        self.matrices.images.len() <= self.images
+    }
+
+    /// Elements of padded images and of what is packed of the kernel.
     fn lens(&self) -> [usize; 2] {
-        let columns = self.tiles.padded(self.matrices.columns.0);
+        let all = self.tiles.padded(self.matrices.columns.0);
+        let columns = if self.at_once() { all.min(self.tiles.width()) } else { all };
         [self.matrices.padded_len(self.images), self.depth() * columns]
     }
 }
@@ -146,13 +152,25 @@ impl<T: Tiled> Product for ByTiles<T> {
         unsafe {
             std::slice::from_raw_parts_mut(padded, len).fill(T::default());
             self.matrices.groups.walk([0; 3], &mut |[s, k, r]| {
-                self.pack(kernel.offset(k), packed);
-                let (source, result) = (source.offset(s), result.offset(r).cast_mut());
+                let (source, kernel) = (source.offset(s), kernel.offset(k));
+                let result = result.offset(r).cast_mut();
+                let panels = || self.tiles.panels(self.matrices.columns.0);
+                let place = |first: usize| packed.wrapping_add(first * self.depth());
+                if !self.at_once() {
+                    panels().for_each(|panel| self.pack(panel, kernel, place(panel[0])));
+                }
                 let all = self.matrices.images.len();
                 for first in (0..all).step_by(self.images) {
                     let images = first..all.min(first + self.images);
                     let source = self.matrices.pad(source, images.clone(), padded);
-                    self.images(images, source, packed, result);
+                    for panel in panels() {
+                        let mut at = place(panel[0]);
+                        if self.at_once() {
+                            at = packed;
+                            self.pack(panel, kernel, at);
+                        }
+                        self.panel(panel, images.clone(), [source, at], result);
+                    }
                 }
             });
         }
@@ -160,40 +178,42 @@ impl<T: Tiled> Product for ByTiles<T> {
 }
 
 impl<T: Tiled> ByTiles<T> {
-    /// Packs the kernel in panels of columns.
+    /// Packs a panel of the kernel's columns.
     ///
     /// # Safety
     ///
     /// As [`Product::run`].
-    unsafe fn pack(&self, kernel: *const T, to: *mut T) {
-        let Matrices { columns: (columns, [column, _]), depth: (depth, row), .. } = self.matrices;
-        for [first, count, width] in self.tiles.panels(columns) {
-            for (i, tap) in self.taps.iter().enumerate() {
-                let to = to.wrapping_add(first * self.depth() + i * depth * width);
-                // SAFETY: a position of the kernel; `to` has room for all.
-                unsafe {
-                    let from = kernel.offset(tap + first as isize * column);
-                    let size = [depth, count, width];
-                    pack_panel(from, [row, column], size, self.transpose, to);
-                }
+    unsafe fn pack(&self, [first, count, width]: [usize; 3], kernel: *const T, to: *mut T) {
+        let Matrices { columns: (_, [column, _]), depth: (depth, row), .. } = self.matrices;
+        for (i, tap) in self.taps.iter().enumerate() {
+            let to = to.wrapping_add(i * depth * width);
+            // SAFETY: a position of the kernel; `to` has room for all.
+            unsafe {
+                let from = kernel.offset(tap + first as isize * column);
+                pack_panel(from, [row, column], [depth, count, width], self.transpose, to);
             }
         }
     }
 
+    /// A panel of the result in some images.
+    ///
     /// # Safety
     ///
     /// As [`Product::run`].
-    unsafe fn images(&self, images: Range<usize>, source: *const T, packed: *const T, to: *mut T) {
-        for [first, count, width] in self.tiles.panels(self.matrices.columns.0) {
-            let panel = packed.wrapping_add(first * self.depth());
-            let to = to.wrapping_add(first);
-            for part in &self.parts {
-                for (i, runs) in part.groups.iter().enumerate() {
-                    let (from, to) = (&[source; MOST], &[to; MOST]);
-                    let tile = Tile { rows: from, runs, step: 1, b: panel, to, accumulate: i > 0 };
-                    // SAFETY: the caller's operands and packed kernel.
-                    unsafe { self.tiles(&part.rows, images.clone(), [count, width], tile) };
-                }
+    unsafe fn panel(
+        &self,
+        [first, count, width]: [usize; 3],
+        images: Range<usize>,
+        [source, packed]: [*const T; 2],
+        to: *mut T,
+    ) {
+        let to = to.wrapping_add(first);
+        for part in &self.parts {
+            for (i, runs) in part.groups.iter().enumerate() {
+                let (from, to) = (&[source; MOST], &[to; MOST]);
+                let tile = Tile { rows: from, runs, step: 1, b: packed, to, accumulate: i > 0 };
+                // SAFETY: the caller's operands and packed kernel.
+                unsafe { self.tiles(&part.rows, images.clone(), [count, width], tile) };
             }
         }
     }

@@ -200,7 +200,7 @@ impl<T: Number> Blocks<T> {
 
 /// Whether tiles are faster than the crate. Where vectors are of 512 bits they are for deep products, unless a last panel
 /// is narrow, or few rows want a right factor turned; where they are of 256, for deep products of a left factor whose
-/// memory runs along its rows, as gradients of weights have it.
+/// memory runs along its rows, as gradients of weights have it. The bounds are where times of both cross (docs/performance.md).
 fn tiled([m, n, k]: [usize; 3], [a, b, _]: [Steps; 3]) -> bool {
     let is_turned = |steps: Steps| steps[0] == 1 && steps[1] != 1;
     match isa() {

@@ -1,7 +1,7 @@
 //! Products by tiles: sums of a few rows by one or two vectors, held in registers.
 //!
 //! `to[row][lane] = sum over t of rows[row][t] * b[t][lane]`, where the `b[t]` are packed next to each
-//! other and the elements of a row lie where they lie: nothing is gathered and no zeros are multiplied.
+//! other. The elements of a row are read where they lie, or packed where memory runs along columns: no zeros are multiplied.
 //! A row of two vectors needs one element for two products, so the loads stay below what a core can do.
 
 mod pack;

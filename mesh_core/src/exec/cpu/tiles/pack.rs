@@ -1,6 +1,7 @@
 //! Rows put next to each other.
 
 use super::set::{Tiled, Tiles};
+use super::tile::AHEAD;
 use crate::exec::cpu::fetch;
 use crate::exec::cpu::transpose::{Transpose, Turn};
 use smallvec::SmallVec;
@@ -59,8 +60,6 @@ pub(in crate::exec::cpu) unsafe fn pack<T: Tiled>(
 
 /// Bytes between rows from which on they are fetched one after the other, unless they are asked for.
 const APART: usize = 512;
-/// Rows that are asked for ahead.
-const AHEAD: isize = 16;
 
 /// Packs `depth` rows of a panel of a matrix: its first `count` columns, with zeros up to `width`.
 ///

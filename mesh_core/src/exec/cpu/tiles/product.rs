@@ -81,7 +81,7 @@ impl<T: Tiled> TileProduct<T> {
         let fit = |bytes: usize| bytes / size_of::<T>();
         let is_turned = steps[0][0] == 1 && steps[0][1] != 1;
         let reach = k * steps[0][1].unsigned_abs();
-        let packs_left = is_turned && (n * k >= fit(IN_PLACE[0]) || reach >= fit(IN_PLACE[1]));
+        let packs_left = is_turned && (n * k > fit(IN_PLACE[0]) || reach >= fit(IN_PLACE[1]));
         if packs_left && n.div_ceil(tiles.width()) < MANY {
             return None;
         }
@@ -181,8 +181,10 @@ impl<T: Tiled> TileProduct<T> {
                 true => ((range.start * k) as isize, 1, range.len() as isize),
                 false => (range.start as isize * row, row, step),
             };
-            let from: [_; MOST] =
-                std::array::from_fn(|p| a.wrapping_offset(begin + p as isize * apart));
+            let mut from = [a; MOST];
+            for (p, from) in from[..range.len()].iter_mut().enumerate() {
+                *from = a.wrapping_offset(begin + p as isize * apart);
+            }
             for (turn, panel) in self.tiles.panels(n).enumerate() {
                 if asks {
                     for row in from[..range.len()].iter().skip(turn).step_by(panels) {
@@ -191,10 +193,10 @@ impl<T: Tiled> TileProduct<T> {
                     }
                 }
                 let [first, count, width] = panel;
-                let to: [_; MOST] = std::array::from_fn(|p| {
-                    let row = (range.start + p) as isize;
-                    c.wrapping_offset(row * self.steps[2][0]).wrapping_add(first)
-                });
+                let mut to = [c; MOST];
+                for (to, i) in to.iter_mut().zip(range.clone()) {
+                    *to = c.wrapping_offset(i as isize * self.steps[2][0]).wrapping_add(first);
+                }
                 let packed = right.wrapping_add(first * k).cast_const();
                 let tile = Tile { rows: &from, runs: &runs, step, b: packed, to: &to, accumulate };
                 // SAFETY: rows of the left factor as they are packed, and of the result; a panel that is

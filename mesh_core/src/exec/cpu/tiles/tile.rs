@@ -56,8 +56,8 @@ pub(super) unsafe fn compute<V: Vector, const P: usize, const N: usize>(
     unsafe { sums::<V, P, N, false>(tile, source) };
 }
 
-/// Vectors that are asked for ahead while they are packed.
-const AHEAD: isize = 16;
+/// Rows of a matrix that are asked for ahead while they are packed.
+pub(super) const AHEAD: isize = 16;
 
 /// [`Compute`], or, if it `PACKS`, [`Pack`].
 #[inline(always)]

@@ -14,7 +14,7 @@
 //!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
 //!   if slices are aligned and no collective meets them: kernels and loops look up where things lie.
 //!   What is carried on is made where what was carried lies, if nobody reads that any more, or the step that makes
-//!   it may work in place. What is carried in one place and carried on in another is copied into that arena first.
+//!   it may work in place. What such a step takes over on the way to either is made there as well. What is carried in one place and carried on in another is copied into that arena first.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
@@ -152,16 +152,22 @@ impl Classes {
         }
         for i in 0..carried {
             let (before, after) = (self.class(body.params[i]), self.class(body.results[i]));
-            if self.list[before].home == Some(Place::Param(i)) && self.follows(block, before, after)
-            {
-                self.list[after].home = Some(Place::Param(i));
+            let is_there = self.list[before].home == Some(Place::Param(i));
+            let mut next = Some(after);
+            while let Some(made) = next.filter(|&c| is_there && self.follows(block, before, c)) {
+                self.list[made].home = Some(Place::Param(i));
+                next = self.donor(block, made);
             }
         }
         for i in of_loop.stacks() {
-            let class = self.class(body.results[i]);
-            let Class { first, home, .. } = &mut self.list[class];
-            if home.is_none() && *first > 0 && moves(class, body.results[i]) {
-                *home = Some(Place::Stacked(i));
+            let result = body.results[i];
+            let mut next = Some(self.class(result)).filter(|&c| {
+                let Class { first, home, .. } = self.list[c];
+                home.is_none() && first > 0
+            });
+            while let Some(made) = next.filter(|&c| moves(c, result)) {
+                self.list[made].home = Some(Place::Stacked(i));
+                next = self.donor(block, made);
             }
         }
     }
@@ -174,6 +180,17 @@ impl Classes {
         let is_over = self.list[before].until < first;
         let takes = || self.ends(before, first) && self.in_place(block, maker, after, before);
         before != after && home.is_none() && (is_over || takes())
+    }
+
+    /// The class without a home in whose bytes the step that makes another one may do so.
+    fn donor(&self, block: &Block, made: usize) -> Option<usize> {
+        let time = self.list[made].first;
+        let step = &block.steps[time.checked_sub(1)?];
+        step.reads().map(|input| self.class(input)).find(|&used| {
+            let Class { first, home, .. } = self.list[used];
+            let is_free = home.is_none() && first > 0 && self.ends(used, time);
+            is_free && self.in_place(block, step, made, used)
+        })
     }
 
     /// Per class, whether no collective meets its values, nor one in the body of a loop that does: these are

@@ -4,6 +4,7 @@ use super::forms::{Await, Loop};
 use super::{Form, Step, Value, ValueId};
 use crate::names::{AxisList, DimName};
 use serde::{Deserialize, Serialize};
+use std::iter::zip;
 
 /// Steps over values of its own: what a program runs, or a loop in each iteration.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -63,6 +64,49 @@ impl Block {
             }
         }
         awaits
+    }
+
+    /// Whether a loop's body may make a result where a parameter lies: it reads that no more once it begins to make the result, or
+    /// what steps that work in place make the result of.
+    pub(crate) fn gives_way(&self, param: ValueId, result: ValueId) -> bool {
+        let mut names = vec![param];
+        for step in self.steps.iter().filter(|step| step.form.renames()) {
+            for (input, &out) in zip(step.reads(), &step.outs) {
+                if names.contains(&input) {
+                    names.push(out);
+                }
+            }
+        }
+        let mut made = vec![result];
+        let mut done = 0;
+        while let Some(&value) = made.get(done) {
+            done += 1;
+            let makers = self.steps.iter().enumerate();
+            let mut makers = makers.filter(|(_, step)| step.outs.contains(&value));
+            let Some((at, step)) = makers.next() else { return false };
+            let Some(out) = step.outs.iter().position(|&out| out == value) else { return false };
+            let renames = step.form.renames();
+            let is_read = |step: &Step| step.reads().any(|input| names.contains(&input));
+            if !renames && self.steps[at + 1..].iter().any(is_read) {
+                return false;
+            }
+            for (i, input) in step.reads().enumerate() {
+                let fits = self.value(input) == self.value(value)
+                    && step.form.may_work_in_place(&step.inputs, out, i);
+                if names.contains(&input) {
+                    if renames || !fits {
+                        return false;
+                    }
+                    continue;
+                }
+                let is_named = renames && i == out;
+                let may_give = fits && !self.params.contains(&input);
+                if (is_named || may_give) && !made.contains(&input) {
+                    made.push(input);
+                }
+            }
+        }
+        !self.results.iter().any(|result| names.contains(result))
     }
 
     /// The await of a step of this block, a collective.

@@ -5,7 +5,7 @@
 //! first. What is carried may be overwritten there once nobody reads it. At the end the loop copies, from where it lies in this iteration, each result `i` that is
 //! stacked to `Stacked(i)`, and then each that is carried on to `Param(i)`, in order, unless it lies
 //! there. So an iteration is right if each result is still there when its turn comes, though others have
-//! been copied before.
+//! been copied before. A slice may lie where the loop stacks something: both are one place then, which first holds the slice.
 //!
 //! Slices and stacks are in another place in every iteration. Kernels, loops and the loop's own copies look up
 //! where they lie; collectives were prepared for one place and must not meet them, nor those in the body of a
@@ -13,6 +13,7 @@
 
 use super::{Memory, Name};
 use crate::passes::buffers::is_fixed;
+use crate::program::forms::Loop;
 use crate::program::{ALIGNMENT, Place, Step, ValueId};
 use smallvec::smallvec;
 
@@ -55,9 +56,20 @@ impl Memory<'_> {
         }
     }
 
+    /// The slices of a loop of this block that lie where it stacks something: parameters and results of its body.
+    pub(super) fn shared(&self, step: &Step, form: &Loop) -> Vec<(usize, usize)> {
+        let slices = form.slices().zip(form.inputs(step).sliced);
+        let pairs = slices.flat_map(|(i, input)| {
+            let stacks = form.stacks().filter_map(|j| Some((j, *step.outs.get(j)?)));
+            let alike = stacks.filter(|&(_, out)| self.at(input.value) == self.at(out));
+            alike.map(move |(j, _)| (i, j))
+        });
+        pairs.collect()
+    }
+
     /// A parameter that is where nobody puts it.
     pub(super) fn misplaced(&self, i: usize, param: ValueId) -> Option<String> {
-        let at = match self.at(param) {
+        let at = match self.plan.places[param.index()] {
             Place::Arena(_) => return None,
             Place::Param(other) if other == i => return None,
             Place::Param(other) => format!("where parameter {other} should be"),

@@ -53,7 +53,7 @@ pub fn check(
     plan: &Plan,
     variables: &[VariableType],
 ) -> Result<(), Vec<Problem>> {
-    let problems = checked(&program.block, plan, variables, None);
+    let problems = checked(&program.block, plan, variables, None, Vec::new());
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -62,12 +62,13 @@ fn anywhere(place: impl Into<String>, message: String) -> Problem {
     Problem { step: None, rule: Rule::Plan, place: place.into(), message }
 }
 
-/// Checks the plan of a block, which may be the body of a loop.
+/// Checks the plan of a block, which may be the body of a loop; `shared`: parameters that lie where results are stacked.
 fn checked(
     block: &Block,
     plan: &Plan,
     variables: &[VariableType],
     of_loop: Option<&Loop>,
+    shared: Vec<(usize, usize)>,
 ) -> Vec<Problem> {
     let (planned, values) = (plan.places.len(), block.values.len());
     if planned != values {
@@ -82,6 +83,7 @@ fn checked(
             .map(|v| (Place::Variable(VariableId(v)), smallvec![Name::Old(VariableId(v))]))
             .collect(),
         of_loop,
+        shared,
         awaits: block.awaits(),
         flights: Vec::new(),
     };
@@ -92,7 +94,7 @@ fn checked(
     }
     for (i, &param) in block.params.iter().enumerate() {
         problems.extend(memory.misplaced(i, param).map(|p| anywhere("the parameters", p)));
-        memory.define(param);
+        memory.begin(param);
     }
     for (index, step) in block.steps.iter().enumerate() {
         let found = memory.step(step).into_iter();
@@ -105,12 +107,13 @@ fn checked(
     }
     let end = memory.left().into_iter().chain(memory.end());
     problems.extend(end.map(|problem| anywhere("at the end", problem)));
-    problems.extend(bodies(block, plan));
+    problems.extend(bodies(&memory));
     problems
 }
 
 /// The plans of loops' bodies, each by itself.
-fn bodies(block: &Block, plan: &Plan) -> Vec<Problem> {
+fn bodies(memory: &Memory<'_>) -> Vec<Problem> {
+    let Memory { block, plan, .. } = memory;
     let count = block.loops().count();
     if count != plan.bodies.len() {
         let problem = format!("{} plans for {count} bodies", plan.bodies.len());
@@ -121,9 +124,11 @@ fn bodies(block: &Block, plan: &Plan) -> Vec<Problem> {
         return vec![anywhere("the plan", "there is no room for the bodies".to_owned())];
     }
     let all = block.loops().zip(&plan.bodies);
-    all.flat_map(|((_, form), plan)| checked(&form.body, plan, &[], Some(form)))
-        .map(|problem| Problem { place: format!("in a loop: {}", problem.place), ..problem })
-        .collect()
+    all.flat_map(|((step, form), plan)| {
+        checked(&form.body, plan, &[], Some(form), memory.shared(step, form))
+    })
+    .map(|problem| Problem { place: format!("in a loop: {}", problem.place), ..problem })
+    .collect()
 }
 
 /// Something that bytes can hold.
@@ -154,6 +159,8 @@ struct Memory<'a> {
     held: BTreeMap<Place, Names>,
     /// The loop whose body the block is.
     of_loop: Option<&'a Loop>,
+    /// The loop's slices that lie where it stacks something: parameters and results.
+    shared: Vec<(usize, usize)>,
     /// [`Block::awaits`].
     awaits: Vec<Option<usize>>,
     /// Collectives that have begun.
@@ -162,7 +169,9 @@ struct Memory<'a> {
 
 impl Memory<'_> {
     fn at(&self, value: ValueId) -> Place {
-        self.plan.places[value.index()]
+        let place = self.plan.places[value.index()];
+        let shared = |&&(i, _): &&(usize, usize)| place == Place::Param(i);
+        self.shared.iter().find(shared).map_or(place, |&(_, i)| Place::Stacked(i))
     }
 
     fn bytes(&self, value: ValueId, begin: usize) -> Range<usize> {
@@ -214,6 +223,16 @@ impl Memory<'_> {
                 self.arena.insert(start, (end, names));
             }
             place => drop(self.held.insert(place, names)),
+        }
+    }
+
+    /// A parameter is there before the first step.
+    fn begin(&mut self, param: ValueId) {
+        match self.at(param) {
+            place @ (Place::Param(_) | Place::Stacked(_)) => {
+                self.held.entry(place).or_default().push(Name::Value(param));
+            }
+            _ => self.define(param),
         }
     }
 

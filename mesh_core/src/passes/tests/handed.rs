@@ -274,6 +274,36 @@ fn what_is_handed_on_is_copied_no_more_than_it_must_be() {
 }
 
 #[test]
+fn what_is_stacked_takes_the_place_of_a_slice_that_is_read_no_more() {
+    let takes = |acts: Vec<(u8, usize, usize)>, next: usize, stacked: usize| {
+        let (next, stacks) = (vec![next], vec![stacked]);
+        let (carried, sliced, captured) = (1, 1, 0);
+        let recipe =
+            Recipe { len: 16, reverse: false, carried, sliced, captured, acts, next, stacks };
+        assert_eq!(recipe.run(recipe.planned()), recipe.expected());
+        let Compiled { program, plan } = recipe.planned();
+        let (step, _) = program.block.loops().next().unwrap();
+        plan.places[step.inputs[1].value.index()] == plan.places[step.outs[1].index()]
+    };
+    // %0 is carried, %1 a slice; each act makes one more.
+    assert!(takes(vec![(0, 1, 0)], 0, 2));
+    assert!(takes(vec![(0, 1, 0), (0, 2, 0)], 2, 3));
+    assert!(!takes(vec![(0, 1, 0), (0, 1, 2)], 3, 2), "the slice is read again");
+    assert!(!takes(vec![(0, 1, 0), (0, 1, 2)], 0, 3), "what is stacked is made in two steps");
+    assert!(!takes(vec![(0, 1, 0)], 1, 2), "the slice is carried on");
+}
+
+#[test]
+fn steps_in_place_make_what_is_carried_on_where_it_was() {
+    let (acts, next, stacks) = (vec![(0, 0, 1), (0, 2, 1), (0, 3, 1)], vec![4], vec![]);
+    let (carried, sliced, captured) = (1, 0, 1);
+    let recipe = Recipe { len: 16, reverse: false, carried, sliced, captured, acts, next, stacks };
+    let places = recipe.planned().plan.bodies.remove(0).places;
+    // %2 is the position.
+    assert_eq!([0, 3, 4, 5].map(|i| places[i]), [Place::Param(0); 4]);
+}
+
+#[test]
 fn the_checker_knows_what_an_iteration_copies() {
     let spoilt = |spoil: fn(&mut [Place])| {
         let Compiled { program, mut plan } = swap_and_stack().planned();

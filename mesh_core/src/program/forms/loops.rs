@@ -107,7 +107,11 @@ impl FormRules for Loop {
     }
 
     fn in_place(&self, _: &[Operand], out: usize, input: usize) -> bool {
-        out == input && input < self.carried
+        let moves = self.slices().contains(&input) && self.stacks().contains(&out);
+        match (self.body.params.get(input), self.body.results.get(out)) {
+            (Some(&param), Some(&result)) if moves => self.body.gives_way(param, result),
+            _ => out == input && input < self.carried,
+        }
     }
 
     fn check(&self, step: &StepCx<'_>) -> Legal {

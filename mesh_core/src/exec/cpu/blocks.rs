@@ -6,8 +6,9 @@
 //! long stride apart for every step of the depth (weight gradients), and where few rows of the
 //! result pay for the packing. It packs all columns that it is given before it multiplies, and goes
 //! through what is packed once for every four rows: it is given columns panel by panel where that is
-//! much. Which way is taken follows from extents, strides and the instruction set alone.
+//! much. Which way is taken follows from extents, strides, the instruction set and the first cache alone.
 
+use super::cache;
 use super::gemm::{Gemm, Matrix, Number};
 use super::isa::{Isa, isa};
 use super::tiles::Planned;
@@ -199,11 +200,16 @@ impl<T: Number> Blocks<T> {
 }
 
 /// Whether tiles are faster than the crate. Where vectors are of 512 bits they are for deep products, unless a last panel
-/// is narrow, or few rows want a right factor turned; where they are of 256, for deep products of a left factor whose
-/// memory runs along its rows, as gradients of weights have it. The bounds are where times of both cross (docs/performance.md).
+/// is narrow, or few rows want a right factor turned; with a narrow first cache, and where vectors are of 256 bits, for
+/// deep products of a left factor whose memory runs along its rows, as gradients of weights have it. Rows that are
+/// a multiple of 4 KiB apart share one set of that cache, which holds fewer of them than a tile of 512 bits has. The
+/// bounds are where times of both cross (docs/performance.md).
 fn tiled([m, n, k]: [usize; 3], [a, b, _]: [Steps; 3]) -> bool {
     let is_turned = |steps: Steps| steps[0] == 1 && steps[1] != 1;
     match isa() {
+        Isa::Avx512 if cache::is_narrow() => {
+            is_turned(a) && (64..=192).contains(&n) && (192..=512).contains(&k)
+        }
         Isa::Avx512 => {
             let is_wide = n >= 100 && k >= 128 || n > 0 && n.is_multiple_of(32) && k >= 256;
             is_wide && m >= if is_turned(b) { 128 } else { 16 }

@@ -11,6 +11,7 @@
 #![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
 
 mod blocks;
+mod cache;
 mod call;
 mod contract;
 mod convolve;

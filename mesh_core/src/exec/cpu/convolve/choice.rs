@@ -1,6 +1,7 @@
 //! Which way is the fastest for a convolution, as `benches/convolve.rs` found it.
 
 use super::parts::Parts;
+use crate::exec::cpu::cache;
 use crate::exec::cpu::isa::{Isa, isa};
 use crate::exec::cpu::strided::Labels;
 use crate::program::Window;
@@ -37,8 +38,8 @@ thread_local! {
         const { std::cell::Cell::new(None) };
 }
 
-/// Whether tiles are the fastest way.
-pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool {
+/// Whether tiles are the fastest way, of elements of so many bytes.
+pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts, size: usize) -> bool {
     #[cfg(test)]
     if let Some(wanted) = WANTED.get() {
         return wanted == Way::Tiles;
@@ -52,7 +53,19 @@ pub(super) fn tiles(labels: &Labels, windows: &[Window], parts: &Parts) -> bool 
         return isa() != Isa::Portable && features >= COLUMNS_OF_TILES && is_deep;
     }
     let columns = if image == 2 { channels } else { features };
-    isa() == Isa::Avx512 && columns >= COLUMNS_OF_TILES
+    let shares = shares_sets(labels, windows, parts, size) && gathers(labels, windows, parts);
+    isa() == Isa::Avx512 && columns >= COLUMNS_OF_TILES && !shares
+}
+
+/// Whether the positions that a tile reads lie in one set of a first cache that holds fewer lines of it: 82 GFLOP/s where
+/// products of what is gathered make 105 (Zen 4).
+fn shares_sets(labels: &Labels, windows: &[Window], parts: &Parts, size: usize) -> bool {
+    let [image, _, out] = parts.roles;
+    let step = windows.last().map_or(0, |w| match image {
+        2 => labels.strides[out][usize::from(w.output)],
+        _ => labels.strides[image][usize::from(w.input)] * w.stride as isize,
+    });
+    cache::is_narrow() && (step.unsigned_abs() * size).is_multiple_of(cache::ALIKE)
 }
 
 /// Whether there is a choice: a test may want one of the ways for many channels.

@@ -152,7 +152,7 @@ fn fast<T: Element + Tiled + Few>(labels: &Labels, windows: &[Window]) -> Option
     {
         return Some(("vectors of columns, groups of few channels", Box::new(product)));
     }
-    if choice::tiles(labels, windows, &parts) {
+    if choice::tiles(labels, windows, &parts, size_of::<T>()) {
         let product: Option<Box<dyn Product>> = match parts.roles[1] {
             2 => Filters::<T>::new(labels, windows, &parts).map(|product| Box::new(product) as _),
             _ => ByTiles::<T>::new(labels, windows, &parts).map(|product| Box::new(product) as _),

@@ -3,6 +3,7 @@
 
 use super::code::Op;
 use super::place::Place;
+use crate::exec::cpu::cache;
 use crate::exec::cpu::fetch::{self, LINE};
 use crate::exec::cpu::strided::Nest;
 
@@ -36,7 +37,7 @@ impl Ahead {
     ) -> Self {
         let bytes: usize = places.iter().map(|place| place.size * elements).sum();
         let applied = ops.iter().filter(|op| matches!(op, Op::Apply { .. })).count();
-        if bytes < LARGE || bytes >= FAR && applied < MANY {
+        if bytes < LARGE.max(cache::near()) || bytes >= FAR && applied < MANY {
             return Self::default();
         }
         let mut parts: Vec<Vec<Lines>> = (0..ops.len()).map(|_| Vec::new()).collect();

@@ -1,5 +1,6 @@
 //! Loops over tiles of elements.
 
+use crate::exec::cpu::cache;
 use crate::exec::cpu::fetch;
 use crate::exec::cpu::isa::Task;
 use crate::names::DType;
@@ -167,7 +168,7 @@ impl<O: Unary> Task for One<O> {
         for row in 0..tile.rows {
             let (out, [a, ..]) = tile.at(row);
             let (a, out, n) = (a.cast::<O::In>(), out.cast::<O::Out>(), tile.len);
-            let is_far = n >= FAR;
+            let is_far = n >= FAR && n * size_of::<(O::In, O::Out)>() >= cache::near();
             let part = if O::RARE || is_far { PART } else { n };
             let mut from = 0;
             while from < n {

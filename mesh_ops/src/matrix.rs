@@ -3,15 +3,14 @@
 //! Compositions of comparisons of the two indices, and a gather at the row's index, so every dim may be split; the
 //! gradients fall out. Diagonal k is where the column's index less the row's is k.
 
-use crate::elementwise::{cast, equal, greater_equal, less_equal, select, sub};
+use crate::elementwise::{cast, equal, greater_equal, less_equal, select};
 use crate::room::*;
 use mesh_core::graph::Graph;
 
-/// The column's index less the row's.
+/// Where diagonal `k` has its column in each row, which may be outside.
 #[track_caller]
-fn diagonal_of(graph: &Graph, rows: Dimension, columns: Dimension) -> Tensor<'_> {
-    // Rows come first.
-    -sub(crate::range(graph, rows, DType::I32), crate::range(graph, columns, DType::I32))
+fn diagonal_of(graph: &Graph, rows: Dimension, k: i32) -> Tensor<'_> {
+    crate::range(graph, rows, DType::I32) + graph.scalar(f64::from(k), DType::I32)
 }
 
 /// Ones on diagonal `k`, zeros elsewhere; of bools, true and false. As `jnp.eye`.
@@ -24,7 +23,8 @@ fn diagonal_of(graph: &Graph, rows: Dimension, columns: Dimension) -> Tensor<'_>
 /// ```
 #[track_caller]
 pub fn eye(graph: &Graph, rows: Dimension, columns: Dimension, k: i32, dtype: DType) -> Tensor<'_> {
-    cast(equal(diagonal_of(graph, rows, columns), f64::from(k)), dtype)
+    let all = crate::range(graph, columns, DType::I32);
+    cast(equal(diagonal_of(graph, rows, k), all), dtype)
 }
 
 /// A matrix with `x` on its diagonal along `dim` and the new dim `columns`, and zeros elsewhere. As `jnp.diag`
@@ -57,7 +57,8 @@ pub fn diag<'g>(x: Tensor<'g>, dim: Dimension, columns: &str) -> Tensor<'g> {
             let [made] = x.graph().custom_gradient(
                 [x],
                 move |[x]| {
-                    let on = equal(diagonal_of(x.graph(), dim, columns), 0);
+                    let all = crate::range(x.graph(), columns, DType::I32);
+                    let on = equal(crate::range(x.graph(), dim, DType::I32), all);
                     [select(crate::broadcast(on, &shape), x, x.scalar_like(0.0))]
                 },
                 move |cx| {
@@ -97,7 +98,7 @@ pub fn diagonal(x: Tensor<'_>, rows: Dimension, columns: Dimension, k: i32) -> T
     if x.is_poisoned() {
         return x;
     }
-    let at = crate::range(x.graph(), rows, DType::I32) + x.graph().scalar(f64::from(k), DType::I32);
+    let at = diagonal_of(x.graph(), rows, k);
     let all = crate::gather::gather_onto(x, at, columns, x.shape().without(&[columns.name]));
     crate::slice(all, rows.resized(size), before)
 }
@@ -119,7 +120,7 @@ fn problem(x: Tensor<'_>, rows: Dimension, columns: Dimension) -> Option<String>
 /// ```
 #[track_caller]
 pub fn tril(x: Tensor<'_>, rows: Dimension, columns: Dimension, k: i32) -> Tensor<'_> {
-    triangle("tril", x, rows, columns, |off| less_equal(off, f64::from(k)))
+    triangle("tril", x, [rows, columns], k, |diagonal, all| greater_equal(diagonal, all))
 }
 
 /// `x` at and above diagonal `k`, zeros below. As `jnp.triu` and `torch.triu`.
@@ -133,16 +134,16 @@ pub fn tril(x: Tensor<'_>, rows: Dimension, columns: Dimension, k: i32) -> Tenso
 /// ```
 #[track_caller]
 pub fn triu(x: Tensor<'_>, rows: Dimension, columns: Dimension, k: i32) -> Tensor<'_> {
-    triangle("triu", x, rows, columns, |off| greater_equal(off, f64::from(k)))
+    triangle("triu", x, [rows, columns], k, |diagonal, all| less_equal(diagonal, all))
 }
 
 #[track_caller]
 fn triangle<'g>(
     op: &str,
     x: Tensor<'g>,
-    rows: Dimension,
-    columns: Dimension,
-    kept: impl Fn(Tensor<'g>) -> Tensor<'g>,
+    [rows, columns]: [Dimension; 2],
+    k: i32,
+    kept: impl Fn(Tensor<'g>, Tensor<'g>) -> Tensor<'g>,
 ) -> Tensor<'g> {
     if let Some(problem) = problem(x, rows, columns).filter(|_| !x.is_poisoned()) {
         x.graph().record(op, problem);
@@ -152,7 +153,8 @@ fn triangle<'g>(
         return x;
     }
     let _caller = x.graph().for_caller();
-    select(kept(diagonal_of(x.graph(), rows, columns)), x, x.scalar_like(0.0))
+    let all = crate::range(x.graph(), columns, DType::I32);
+    select(kept(diagonal_of(x.graph(), rows, k), all), x, x.scalar_like(0.0))
 }
 
 #[cfg(any(test, feature = "testing"))]

@@ -139,25 +139,33 @@ pub(super) fn copysign_f64(a: f64, b: f64) -> f64 {
 /// The greater; NaN if either is.
 #[inline(always)]
 pub(super) fn max_f32(a: f32, b: f32) -> f32 {
-    if a > b || a.is_nan() { a } else { b }
+    let greater = if a > b { a } else { b };
+    // Not `a`, so that the choice above stays one instruction.
+    if a.is_nan() { f32::NAN } else { greater }
 }
 
 /// The lesser; NaN if either is.
 #[inline(always)]
 pub(super) fn min_f32(a: f32, b: f32) -> f32 {
-    if a < b || a.is_nan() { a } else { b }
+    let lesser = if a < b { a } else { b };
+    // Not `a`, so that the choice above stays one instruction.
+    if a.is_nan() { f32::NAN } else { lesser }
 }
 
 /// The greater; NaN if either is.
 #[inline(always)]
 pub(super) fn max_f64(a: f64, b: f64) -> f64 {
-    if a > b || a.is_nan() { a } else { b }
+    let greater = if a > b { a } else { b };
+    // Not `a`, so that the choice above stays one instruction.
+    if a.is_nan() { f64::NAN } else { greater }
 }
 
 /// The lesser; NaN if either is.
 #[inline(always)]
 pub(super) fn min_f64(a: f64, b: f64) -> f64 {
-    if a < b || a.is_nan() { a } else { b }
+    let lesser = if a < b { a } else { b };
+    // Not `a`, so that the choice above stays one instruction.
+    if a.is_nan() { f64::NAN } else { lesser }
 }
 
 /// The f32 that bf16 bits stand for.

@@ -11,7 +11,7 @@ use super::parts::{Parts, pairs};
 use crate::exec::cpu::isa::isa;
 use crate::exec::cpu::product::{Product, aligned};
 use crate::exec::cpu::strided::{Labels, Nest};
-use crate::exec::cpu::tiles::{MOST, Run, Tile, Tiled, Tiles, pack};
+use crate::exec::cpu::tiles::{MOST, Run, Tile, Tiled, Tiles};
 use crate::program::Window;
 use std::ops::Range;
 
@@ -316,15 +316,6 @@ impl<T: Tiled> Filters<T> {
         let runs = scratch.wrapping_add(x_bytes + y_bytes).cast::<Run>();
         let begins = scratch.wrapping_add(x_bytes + y_bytes + run_bytes).cast::<usize>();
         let Chunk { images, lines, seen } = chunk;
-        let within = |part: usize, lines: &Range<usize>| {
-            let (step, lines) = (self.outer.strides[2 * part], lines.clone());
-            self.images[images.clone()].iter().flat_map(move |image| {
-                lines.clone().flat_map(move |line| {
-                    let at = image[part] + line as isize * step;
-                    self.lines[part].iter().map(move |position| at + position)
-                })
-            })
-        };
         let positions = images.len() * lines.len() * self.lines[1].len();
         let rows = self.rows();
         // SAFETY: offsets of the plan; scratch has room for its parts.
@@ -332,8 +323,8 @@ impl<T: Tiled> Filters<T> {
             self.list(chunk, runs, begins);
             for [first, count, width] in self.tiles.panels(self.features.0) {
                 let from = output.offset(first as isize * self.features.1);
-                let to = y.add(first * positions);
-                pack(from, within(1, lines), (count, self.features.1), width, to);
+                let (of, to) = ((count, self.features.1), y.add(first * positions));
+                self.pack(1, [images, lines], from, of, width, to);
             }
             let begins = std::slice::from_raw_parts(begins, self.taps.len() + 1);
             let all = begins.last().copied().unwrap_or(0);
@@ -342,7 +333,7 @@ impl<T: Tiled> Filters<T> {
             for channels in self.tiles.cut(self.channels.0) {
                 let (channel, count) = (channels.start, channels.len());
                 let from = image.offset(channel as isize * self.channel);
-                pack(from, within(0, seen), (count, self.channel), rows, x);
+                self.pack(0, [images, seen], from, (count, self.channel), rows, x);
                 let kernel = kernel.offset(channel as isize * self.channels.1);
                 for [first, columns, width] in self.tiles.panels(self.features.0) {
                     let y = y.add(first * positions).cast_const();
@@ -352,6 +343,32 @@ impl<T: Tiled> Filters<T> {
                         self.tile(runs, [x.cast_const(), y], to, [count, columns, width], adds);
                     }
                 }
+            }
+        }
+    }
+
+    /// Packs lines of some images, or of their outputs: `count` elements of each position, `step` apart.
+    ///
+    /// # Safety
+    ///
+    /// As [`Product::run`].
+    unsafe fn pack(
+        &self,
+        part: usize,
+        [images, lines]: [&Range<usize>; 2],
+        from: *const T,
+        (count, step): (usize, isize),
+        width: usize,
+        mut to: *mut T,
+    ) {
+        for image in &self.images[images.clone()] {
+            for line in lines.clone() {
+                let at = image[part] + line as isize * self.outer.strides[2 * part];
+                let from = from.wrapping_offset(at);
+                // SAFETY: positions of the plan; `to` has room for all.
+                to = unsafe {
+                    self.tiles.pack_rows(from, &self.lines[part], (count, step), width, to)
+                };
             }
         }
     }

@@ -11,7 +11,7 @@ mod tile;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub(super) use pack::{pack, pack_panel};
+pub(super) use pack::pack_panel;
 pub(super) use product::{Planned, TileProduct};
 pub(super) use set::{Tiled, Tiles};
 pub(super) use tile::{MOST, Run, Tile};

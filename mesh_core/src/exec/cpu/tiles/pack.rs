@@ -4,6 +4,7 @@ use super::set::{Tiled, Tiles};
 use super::tile::AHEAD;
 use crate::exec::cpu::fetch;
 use crate::exec::cpu::transpose::{Transpose, Turn};
+use crate::exec::cpu::vector::Masked;
 use smallvec::SmallVec;
 use std::ops::Range;
 
@@ -56,6 +57,62 @@ pub(in crate::exec::cpu) unsafe fn pack<T: Tiled>(
             to = to.add(width);
         }
     });
+}
+
+/// [`pack`] of rows at these offsets, of `[count, width]` elements that lie side by side; a width of two vectors at most.
+///
+/// # Safety
+///
+/// As [`pack`].
+pub(super) type PackRows<T> = unsafe fn(*const T, &[isize], [usize; 2], *mut T);
+
+/// A [`PackRows`].
+///
+/// # Safety
+///
+/// As [`pack`].
+pub(super) unsafe fn pack_rows<T: Tiled>(
+    from: *const T,
+    rows: &[isize],
+    [count, width]: [usize; 2],
+    to: *mut T,
+) {
+    // SAFETY: the caller's rows and room.
+    unsafe { pack(from, rows.iter().copied(), (count, 1), width, to) };
+}
+
+/// A [`PackRows`] by `N` vectors a row, which asks for rows ahead.
+///
+/// # Safety
+///
+/// As [`pack`]; the width is that of `N` vectors at most, and the machine has their instructions.
+#[inline(always)]
+pub(super) unsafe fn pack_vectors<V: Masked, const N: usize>(
+    from: *const V::Element,
+    rows: &[isize],
+    [count, width]: [usize; 2],
+    mut to: *mut V::Element,
+) {
+    let masks = |len: usize| -> [V::Mask; N] {
+        std::array::from_fn(|n| V::first(len.saturating_sub(n * V::LANES)))
+    };
+    let (read, written) = (masks(count), masks(width));
+    let ahead = match rows {
+        [first, second, ..] => AHEAD * (second - first),
+        _ => 0,
+    };
+    for &row in rows {
+        let from = from.wrapping_offset(row);
+        for n in 0..N {
+            let at = from.wrapping_add(n * V::LANES);
+            fetch::to_first(at.wrapping_offset(ahead).cast());
+            // SAFETY: the masks' lanes are elements of the row, and places of it in `to`.
+            unsafe {
+                V::load_some(read[n], at).store_some(written[n], to.wrapping_add(n * V::LANES));
+            }
+        }
+        to = to.wrapping_add(width);
+    }
 }
 
 /// Bytes between rows from which on they are fetched one after the other, unless they are asked for.

@@ -1,5 +1,6 @@
 //! The tiles of each instruction set, by rows and vectors.
 
+use super::pack::{PackRows, pack, pack_rows};
 use super::tile::{Compute, MOST, Pack, Source, Tile};
 #[cfg(target_arch = "x86_64")]
 use super::x86;
@@ -21,6 +22,7 @@ pub(in crate::exec::cpu) struct Tiles<T> {
     compute: [Vec<Compute<T>>; 2],
     /// Of two vectors, which are packed; by rows.
     pack: Vec<Pack<T>>,
+    pack_rows: PackRows<T>,
 }
 
 impl<T: Tiled> Tiles<T> {
@@ -73,6 +75,30 @@ impl<T: Tiled> Tiles<T> {
     pub(super) unsafe fn run_packing(&self, rows: usize, tile: &Tile<'_, T>, source: Source<T>) {
         // SAFETY: the caller's tile and source.
         unsafe { self.pack[rows - 1](tile, source) };
+    }
+
+    /// Writes rows next to each other, as [`pack`], at these offsets of `from`. Returns the place behind them.
+    ///
+    /// # Safety
+    ///
+    /// As [`pack`].
+    pub(in crate::exec::cpu) unsafe fn pack_rows(
+        &self,
+        from: *const T,
+        rows: &[isize],
+        (count, step): (usize, isize),
+        width: usize,
+        to: *mut T,
+    ) -> *mut T {
+        // SAFETY: the caller's rows and room.
+        unsafe {
+            if step == 1 {
+                (self.pack_rows)(from, rows, [count, width], to);
+            } else {
+                pack(from, rows.iter().copied(), (count, step), width, to);
+            }
+        }
+        to.wrapping_add(rows.len() * width)
     }
 
     /// Makes the first `count` columns of a panel of `width`.
@@ -148,6 +174,7 @@ macro_rules! tiled {
                             by_rows!(avx512, $full, 2: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
                         ],
                         pack: by_rows!(avx512_pack, $full: 1 2 3 4 5 6 7 8 9 10 11 12 13 14),
+                        pack_rows: x86::avx512_rows::<$full>,
                     }),
                     Isa::Avx2 => Some(Tiles {
                         lanes: <$half as Vector>::LANES,
@@ -156,6 +183,7 @@ macro_rules! tiled {
                             by_rows!(avx2, $half, 2: 1 2 3 4 5 6),
                         ],
                         pack: by_rows!(avx2_pack, $half: 1 2 3 4 5 6),
+                        pack_rows: pack_rows::<$t>,
                     }),
                     Isa::Portable => None,
                 }

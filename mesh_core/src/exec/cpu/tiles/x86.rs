@@ -1,7 +1,8 @@
 //! Tiles in AVX2 and AVX-512.
 
+use super::pack::pack_vectors;
 use super::tile::{Source, Tile, compute, sums};
-use crate::exec::cpu::vector::Vector;
+use crate::exec::cpu::vector::{Masked, Vector};
 
 /// # Safety
 ///
@@ -45,4 +46,24 @@ pub(super) unsafe fn avx512_pack<V: Vector, const P: usize>(
 ) {
     // SAFETY: the tile and the source are valid; the features above are enabled here.
     unsafe { sums::<V, P, 2, true>(tile, source) };
+}
+
+/// # Safety
+///
+/// As [`super::pack::PackRows`]; the machine has AVX-512.
+#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
+pub(super) unsafe fn avx512_rows<V: Masked>(
+    from: *const V::Element,
+    rows: &[isize],
+    sizes: [usize; 2],
+    to: *mut V::Element,
+) {
+    // SAFETY: the rows and the room are valid; the features above are enabled here.
+    unsafe {
+        if sizes[1] <= V::LANES {
+            pack_vectors::<V, 1>(from, rows, sizes, to);
+        } else {
+            pack_vectors::<V, 2>(from, rows, sizes, to);
+        }
+    }
 }

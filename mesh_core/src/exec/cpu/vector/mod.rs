@@ -43,6 +43,25 @@ pub(in crate::exec::cpu) trait Vector: Copy {
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
 }
 
+/// A vector of which a part can be loaded and stored, while memory beyond that part is not touched.
+pub(in crate::exec::cpu) trait Masked: Vector {
+    type Mask: Copy;
+    /// The first `count` lanes, or all if there are fewer.
+    fn first(count: usize) -> Self::Mask;
+    /// Loads these lanes; the others are zero.
+    ///
+    /// # Safety
+    ///
+    /// The machine has the instructions; `at` is valid for the lanes of the mask.
+    unsafe fn load_some(mask: Self::Mask, at: *const Self::Element) -> Self;
+    /// Stores these lanes.
+    ///
+    /// # Safety
+    ///
+    /// As `load_some`.
+    unsafe fn store_some(self, mask: Self::Mask, at: *mut Self::Element);
+}
+
 /// Writes or adds a row's vector.
 #[inline(always)]
 pub(in crate::exec::cpu) unsafe fn put<V: Vector>(

@@ -1,6 +1,6 @@
 //! The registers of AVX2 and AVX-512.
 
-use super::Vector;
+use super::{Masked, Vector};
 use std::arch::x86_64::*;
 
 macro_rules! vectors {
@@ -69,4 +69,30 @@ vectors! {
         _mm256_add_pd _mm256_fmadd_pd;
     __m128, f32, 4, _mm_loadu_ps _mm_storeu_ps _mm_setzero_ps _mm_set1_ps
         _mm_add_ps _mm_fmadd_ps;
+}
+
+macro_rules! masked {
+    ($($v:ty, $mask:ty, $load:ident $store:ident;)*) => {$(
+        impl Masked for $v {
+            type Mask = $mask;
+            #[inline(always)]
+            fn first(count: usize) -> $mask {
+                if count < Self::LANES { (1 << count) - 1 } else { <$mask>::MAX }
+            }
+            #[inline(always)]
+            unsafe fn load_some(mask: $mask, at: *const Self::Element) -> Self {
+                // SAFETY: the machine has the instruction, and `at` is valid for the mask's lanes.
+                unsafe { $load(mask, at) }
+            }
+            #[inline(always)]
+            unsafe fn store_some(self, mask: $mask, at: *mut Self::Element) {
+                // SAFETY: the machine has the instruction, and `at` is valid for the mask's lanes.
+                unsafe { $store(at, mask, self) };
+            }
+        }
+    )*};
+}
+masked! {
+    __m512, u16, _mm512_maskz_loadu_ps _mm512_mask_storeu_ps;
+    __m512d, u8, _mm512_maskz_loadu_pd _mm512_mask_storeu_pd;
 }

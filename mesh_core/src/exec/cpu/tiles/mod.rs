@@ -6,6 +6,7 @@
 
 mod pack;
 mod product;
+mod rows;
 mod set;
 mod tile;
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! The tiles of each instruction set, by rows and vectors.
 
-use super::pack::{PackRows, pack, pack_rows};
+use super::rows::{PackRows, pack, pack_rows};
 use super::tile::{Compute, MOST, Pack, Source, Tile};
 #[cfg(target_arch = "x86_64")]
 use super::x86;

@@ -1,6 +1,6 @@
 //! Tiles in AVX2 and AVX-512.
 
-use super::pack::pack_vectors;
+use super::rows::pack_vectors;
 use super::tile::{Source, Tile, compute, sums};
 use crate::exec::cpu::vector::{Masked, Vector};
 
@@ -50,7 +50,7 @@ pub(super) unsafe fn avx512_pack<V: Vector, const P: usize>(
 
 /// # Safety
 ///
-/// As [`super::pack::PackRows`]; the machine has AVX-512.
+/// As [`super::rows::PackRows`]; the machine has AVX-512.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
 pub(super) unsafe fn avx512_rows<V: Masked>(
     from: *const V::Element,

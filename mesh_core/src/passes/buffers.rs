@@ -19,9 +19,7 @@
 //!   while it lives.
 
 use crate::program::forms::Loop;
-use crate::program::{
-    ALIGNMENT, Block, Form, Place, Plan, Program, Step, Value, ValueId, VariableType,
-};
+use crate::program::{ALIGNMENT, Block, Form, Place, Plan, Program, Step, ValueId, VariableType};
 
 /// Places every value of a verified program whose writes stand last.
 ///
@@ -295,7 +293,7 @@ impl Classes {
         let value = block.value(step.outs[out]);
         let mut inputs = step.reads().enumerate().filter(|(_, input)| self.class(*input) == used);
         inputs.all(|(i, input)| {
-            alike(block.value(input), value) && step.form.may_work_in_place(&step.inputs, out, i)
+            block.value(input).lies_as(value) && step.form.may_work_in_place(&step.inputs, out, i)
         })
     }
 }
@@ -311,12 +309,6 @@ pub(super) fn is_renamed(block: &Block, step: &Step, input: ValueId, out: ValueI
     let (from, to) = (block.value(input), block.value(out));
     let lie_alike = from.extents == to.extents && from.order == to.order;
     step.form.renames() && (lie_alike || from.in_order() && to.in_order())
-}
-
-fn alike(one: &Value, other: &Value) -> bool {
-    one.dtype.size() == other.dtype.size()
-        && one.extents == other.extents
-        && one.order == other.order
 }
 
 /// Arena memory of classes that follow each other in place.

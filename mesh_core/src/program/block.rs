@@ -91,7 +91,7 @@ impl Block {
                 return false;
             }
             for (i, input) in step.reads().enumerate() {
-                let fits = self.value(input) == self.value(value)
+                let fits = self.value(input).lies_as(self.value(value))
                     && step.form.may_work_in_place(&step.inputs, out, i);
                 if names.contains(&input) {
                     if renames || !fits {

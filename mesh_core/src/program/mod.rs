@@ -118,6 +118,13 @@ impl Value {
         Self { dtype: self.dtype, extents, order }
     }
 
+    /// Whether its elements lie as the other's do, so that one of them may be made where the other was.
+    pub(crate) fn lies_as(&self, other: &Self) -> bool {
+        self.dtype.size() == other.dtype.size()
+            && self.extents == other.extents
+            && self.order == other.order
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.extents.iter().product()

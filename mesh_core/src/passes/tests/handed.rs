@@ -73,6 +73,14 @@ impl Recipe {
                         let all = b.generate(iota, DType::F32, begin, smallvec![len], extents);
                         b.of(x(0) + x(1), &[all, one])
                     }
+                    5 => {
+                        let extents = || smallvec![len];
+                        let whole = x(0).cast(DType::I32);
+                        let whole = b.map(vec![b.whole(one)], extents(), &whole, DType::I32);
+                        let operands = vec![b.whole(whole.unwrap()), b.whole(two)];
+                        let sum = x(0).cast(DType::F32) + x(1);
+                        b.map(operands, extents(), &sum, DType::F32).unwrap()
+                    }
                     _ => swapped(b, len, one, two),
                 });
             }
@@ -117,7 +125,7 @@ impl Recipe {
             for &(form, one, two) in &self.acts {
                 let (one, two) = (&values[one % values.len()], &values[two % values.len()]);
                 values.push(match form {
-                    0 => one.iter().zip(two).map(|(a, b)| a + b).collect(),
+                    0 | 5 => one.iter().zip(two).map(|(a, b)| a + b).collect(),
                     1 | 2 => one.clone(),
                     3 => one.iter().map(|a| a + a).collect(),
                     4 => one.iter().enumerate().map(|(i, a)| i as f32 + a).collect(),
@@ -157,7 +165,7 @@ prop_compose! {
     fn recipes()(
         (len, reverse) in (prop::sample::select(vec![16_usize, 6]), any::<bool>()),
         (carried, sliced, captured) in (1..4_usize, 0..3_usize, 0..3_usize),
-        acts in prop::collection::vec((0..6_u8, 0..99_usize, 0..99_usize), 0..5),
+        acts in prop::collection::vec((0..7_u8, 0..99_usize, 0..99_usize), 0..5),
         next in prop::collection::vec(0..99_usize, 3),
         stacks in prop::collection::vec(0..99_usize, 0..4),
     ) -> Recipe {
@@ -291,6 +299,8 @@ fn what_is_stacked_takes_the_place_of_a_slice_that_is_read_no_more() {
     assert!(!takes(vec![(0, 1, 0), (0, 1, 2)], 3, 2), "the slice is read again");
     assert!(!takes(vec![(0, 1, 0), (0, 1, 2)], 0, 3), "what is stacked is made in two steps");
     assert!(!takes(vec![(0, 1, 0)], 1, 2), "the slice is carried on");
+    assert!(takes(vec![(5, 1, 0)], 0, 2));
+    assert!(!takes(vec![(5, 1, 1)], 0, 2), "what is cast in place is made while the slice is read");
 }
 
 #[test]

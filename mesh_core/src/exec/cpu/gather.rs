@@ -2,8 +2,8 @@
 
 use super::isa::{Task, compiled};
 use super::rows::by_size;
-use super::strided::{Labels, Loop, Nest, copy};
-use super::{Kernel, Memory};
+use super::strided::{Labels, Loop, Nest, copy, copy_run};
+use super::{Kernel, Memory, cache};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
@@ -35,14 +35,18 @@ struct Part {
     nothing: Nest,
 }
 
-/// The fewest neighbours in the result that make a part.
-const PART: usize = 16;
 /// The most parts.
-const PARTS: usize = 64;
+const PARTS: usize = 128;
+
+/// The fewest neighbours in the result that make a part, if they are so many bytes apart in the input: no more than the first
+/// cache holds, if all are in one set of it.
+fn fewest(apart: usize) -> usize {
+    if cache::is_narrow() && apart.is_multiple_of(cache::ALIKE) { 8 } else { 16 }
+}
 
 /// Cuts what one index finds. If neighbours in the result are far apart in the input, all that is looked
 /// up of some of them comes first, so that a look-up finds the pages of the one before.
-fn parts(row: Nest) -> Vec<Part> {
+fn parts(row: Nest, size: usize) -> Vec<Part> {
     let whole = |begin, row: Nest| {
         let mut nothing = row.clone();
         nothing.loops.iter_mut().for_each(|l| l.strides[0] = 0);
@@ -52,7 +56,8 @@ fn parts(row: Nest) -> Vec<Part> {
     let Some(inner) = row.loops.last().filter(|l| l.strides[0].unsigned_abs() > 1).cloned() else {
         return vec![whole([0, 0], row)];
     };
-    let step = inner.extent.div_ceil(PARTS).next_multiple_of(PART);
+    let fewest = fewest(inner.strides[0].unsigned_abs() * size);
+    let step = inner.extent.div_ceil(PARTS).next_multiple_of(fewest);
     let part = |first: usize| {
         let mut row = row.clone();
         if let Some(inner) = row.loops.last_mut() {
@@ -139,7 +144,7 @@ pub(super) fn prepare(
         again,
         run,
         is_all,
-        parts: parts(row),
+        parts: parts(row, value.dtype.size()),
         size: value.dtype.size(),
     }))
 }
@@ -196,7 +201,13 @@ impl Gather {
                 match found {
                     Some(from) => {
                         let from = input.offset(from * step);
-                        copy(&part.row.loops, row, self.size, from, to);
+                        match &part.row.loops[..] {
+                            [only] => {
+                                let [from_step, to_step] = [0, 1].map(|k| only.strides[k]);
+                                copy_run(row, self.size, (from, from_step), (to, to_step));
+                            }
+                            loops => copy(loops, row, self.size, from, to),
+                        }
                     }
                     None => {
                         let zero = (&raw const ZERO).cast();

@@ -1,10 +1,11 @@
 //! `Move` and `Reshape`: copies of rectangles.
 
-use super::rows::by_size;
+use super::rows::{SHORT, Source, by_size, copy_rows};
 use super::strided::{Labels, Nest, copy};
 use super::{Kernel, Memory};
 use crate::names::{DType, Mesh};
 use crate::program::{Block, Extents, Operand, Piece, Scalar, ValueId, forms};
+use smallvec::SmallVec;
 
 struct Rectangle {
     input: ValueId,
@@ -18,6 +19,19 @@ impl Rectangle {
     /// Turns of the first loop, and how far the result travels in each.
     fn turns(&self) -> (usize, isize) {
         self.nest.loops.first().map_or((1, 0), |l| (l.extent, l.strides[1]))
+    }
+
+    /// Rows of an input at this address, if one turn of the first loop copies a short one.
+    fn rows(&self, size: usize, input: *const u8) -> Option<Source> {
+        let [rows, run] = &self.nest.loops[..] else { return None };
+        let bytes = run.extent * size;
+        let is_row = run.strides[..] == [1, 1] && SHORT.contains(&bytes);
+        is_row.then(|| Source {
+            from: input.wrapping_add(self.from * size),
+            step: rows.strides[0] * size as isize,
+            bytes,
+            to: self.to * size,
+        })
     }
 
     /// Copies `count` turns of the first loop, from turn `first` on.
@@ -36,27 +50,45 @@ impl Rectangle {
     }
 }
 
-/// Bytes of a result that are written by all rectangles before more is.
-const BLOCK: usize = 8 << 10;
+/// In what order rectangles are copied.
+#[derive(Clone, Copy)]
+enum Order {
+    /// One after the other.
+    Apart,
+    /// So many turns of their first loops of each, where each turn of all is in one part of the result, which so is
+    /// written in its order.
+    Together(usize),
+    /// As well a short row of each.
+    Rows,
+}
 
-/// How many turns of their first loops rectangles make one after the other: few, where each turn of all is in one
-/// part of the result, which so is written in its order; else all.
-fn together(rectangles: &[Rectangle], size: usize) -> usize {
-    let Some((first, others)) = rectangles.split_first() else { return usize::MAX };
-    let (turns, step) = first.turns();
-    let part = step.unsigned_abs().max(1);
-    let beside =
-        |other: &Rectangle| other.turns() == (turns, step) && other.to / part == first.to / part;
-    match others {
-        [_, ..] if others.iter().all(beside) => (BLOCK / (part * size)).max(1),
-        _ => usize::MAX,
+impl Order {
+    /// Bytes of a result that are written by all rectangles before more is.
+    const BLOCK: usize = 8 << 10;
+    /// Most rectangles whose rows are copied in turns.
+    const MOST: usize = 8;
+
+    fn of(rectangles: &[Rectangle], size: usize) -> Self {
+        let Some((first, others @ [_, ..])) = rectangles.split_first() else { return Self::Apart };
+        let (turns, step) = first.turns();
+        let part = step.unsigned_abs().max(1);
+        let beside = |other: &Rectangle| {
+            other.turns() == (turns, step) && other.to / part == first.to / part
+        };
+        if !others.iter().all(beside) {
+            return Self::Apart;
+        }
+        let are_rows = rectangles.iter().all(|one| one.rows(size, std::ptr::null()).is_some());
+        match are_rows && rectangles.len() <= Self::MOST {
+            true => Self::Rows,
+            false => Self::Together((Self::BLOCK / (part * size)).max(1)),
+        }
     }
 }
 
 struct Move {
     rectangles: Vec<Rectangle>,
-    /// Turns that each makes before the next does.
-    together: usize,
+    order: Order,
     /// The bytes of the fill, of which an element has the first.
     fill: [u8; 8],
     /// What is filled before: where it begins, and the loops over it.
@@ -140,8 +172,8 @@ pub(super) fn prepare(
         _ => vec![(0, filled(&value.extents, &to_strides))],
     };
     let size = value.dtype.size();
-    let together = together(&rectangles, size);
-    Ok(Box::new(Move { rectangles, together, fill: bytes(scalar), gaps, out, size }))
+    let order = Order::of(&rectangles, size);
+    Ok(Box::new(Move { rectangles, order, fill: bytes(scalar), gaps, out, size }))
 }
 
 /// The loops over a box of a result that is filled; strides: of the fill, result.
@@ -189,23 +221,53 @@ fn covers(pieces: &[Piece], whole: &Extents) -> bool {
         && pairs.all(|(a, b)| apart(a, b))
 }
 
+impl Move {
+    /// Copies turns of all rectangles' first loops, so many of each at once.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn turns(&self, together: usize, memory: &Memory, out: *mut u8) {
+        let turns = self.rectangles.iter().map(|rectangle| rectangle.turns().0).max();
+        for first in (0..turns.unwrap_or(0)).step_by(together) {
+            for rectangle in &self.rectangles {
+                let count = together.min(rectangle.turns().0 - first);
+                let from = memory.pointer(rectangle.input);
+                // SAFETY: rectangles lie within their values, as `prepare` has checked.
+                unsafe { rectangle.copy([first, count], self.size, from, out) };
+            }
+        }
+    }
+
+    /// Copies rows that lie beside each other in the result.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel::run`].
+    unsafe fn rows(&self, memory: &Memory, out: *mut u8) {
+        let size = self.size;
+        let rows = |one: &Rectangle| one.rows(size, memory.pointer(one.input));
+        let sources: SmallVec<[_; Order::MOST]> = self.rectangles.iter().filter_map(rows).collect();
+        let (turns, step) = self.rectangles.first().map_or((0, 0), Rectangle::turns);
+        // SAFETY: rectangles lie within their values, as `prepare` has checked.
+        unsafe { copy_rows(turns, &sources, (out, step * size as isize)) };
+    }
+}
+
 impl Kernel for Move {
     unsafe fn run(&self, memory: &Memory, _: *mut u8) {
         let out = memory.pointer(self.out);
-        // SAFETY: rectangles lie within their values, as `prepare` has checked.
+        // SAFETY: boxes and rectangles lie within their values, as `prepare` has checked.
         unsafe {
             for (begin, nest) in &self.gaps {
                 let first = nest.loops.first().map_or(1, |l| l.extent);
                 let from = self.fill.as_ptr();
                 copy(&nest.loops, first, self.size, from, out.add(begin * self.size));
             }
-            let turns = self.rectangles.iter().map(|rectangle| rectangle.turns().0).max();
-            for first in (0..turns.unwrap_or(0)).step_by(self.together) {
-                for rectangle in &self.rectangles {
-                    let count = self.together.min(rectangle.turns().0 - first);
-                    let from = memory.pointer(rectangle.input);
-                    rectangle.copy([first, count], self.size, from, out);
-                }
+            match self.order {
+                Order::Apart => self.turns(usize::MAX, memory, out),
+                Order::Together(turns) => self.turns(turns, memory, out),
+                Order::Rows => self.rows(memory, out),
             }
         }
     }

@@ -39,48 +39,95 @@ const CHUNK: usize = 64;
 /// where others lie between the rows.
 const AHEAD: usize = 1024;
 
-/// Copies as many rows of [`SHORT`] bytes; of each side, where and the bytes from row to row.
+/// Rows that a row of a result has its bytes of.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    pub(super) from: *const u8,
+    /// Bytes from row to row.
+    pub(super) step: isize,
+    /// Of a row: as many as [`SHORT`] has.
+    pub(super) bytes: usize,
+    /// Bytes from where a row of the result begins.
+    pub(super) to: usize,
+}
+
+/// Copies as many rows of each source, one row of the result after the other: where the first begins, and the bytes
+/// from row to row.
 ///
 /// # Safety
 ///
-/// Both sides are valid for the rows, and do not overlap.
-pub(super) unsafe fn copy_rows(
-    [rows, bytes]: [usize; 2],
-    from: (*const u8, isize),
-    to: (*mut u8, isize),
-) {
+/// Sources and result are valid for the rows; the result overlaps no source.
+pub(super) unsafe fn copy_rows(rows: usize, sources: &[Source], to: (*mut u8, isize)) {
     // SAFETY: as this function requires; compiled for this machine.
-    unsafe { compiled::<Rows>()((rows, bytes, from, to)) };
+    unsafe {
+        match *sources {
+            [source] => compiled::<Rows>()((rows, source, to)),
+            _ => compiled::<Beside>()((rows, (sources.as_ptr(), sources.len()), to)),
+        }
+    }
 }
 
+/// Rows of one source.
 struct Rows;
 
 impl Task for Rows {
-    type Args = (usize, usize, (*const u8, isize), (*mut u8, isize));
+    type Args = (usize, Source, (*mut u8, isize));
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run((rows, bytes, (from, from_step), (to, to_step)): Self::Args) {
-        let (chunks, last) = (bytes / CHUNK, bytes - CHUNK);
-        let ahead = AHEAD.div_ceil(bytes) as isize * to_step;
+    unsafe fn run((rows, source, to): Self::Args) {
+        let ahead = AHEAD.div_ceil(source.bytes.max(1)) as isize * to.1;
         for row in 0..rows as isize {
-            let (from, to) =
-                (from.wrapping_offset(row * from_step), to.wrapping_offset(row * to_step));
-            // SAFETY: chunks lie within the rows, which are at least one long; the last may overlap the one
-            // before, and writes the same again.
-            unsafe {
-                let copy = |at: usize| {
-                    let chunk = from.add(at).cast::<[u8; CHUNK]>().read_unaligned();
-                    to.add(at).cast::<[u8; CHUNK]>().write_unaligned(chunk);
-                };
-                for at in (0..chunks).map(|chunk| chunk * CHUNK) {
-                    fetch::to_write(to.wrapping_offset(ahead).wrapping_add(at));
-                    copy(at);
-                }
-                if chunks * CHUNK < bytes {
-                    copy(last);
-                }
+            // SAFETY: the caller's rows.
+            unsafe { copy_row(source, row, to, Some(ahead)) };
+        }
+    }
+}
+
+/// Rows of several sources, which make one run of memory.
+struct Beside;
+
+impl Task for Beside {
+    type Args = (usize, (*const Source, usize), (*mut u8, isize));
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run((rows, (sources, count), to): Self::Args) {
+        // SAFETY: a slice, as the caller says.
+        let sources = unsafe { std::slice::from_raw_parts(sources, count) };
+        for row in 0..rows as isize {
+            for &source in sources {
+                // SAFETY: the caller's rows.
+                unsafe { copy_row(source, row, to, None) };
             }
+        }
+    }
+}
+
+/// Copies a row, and asks for what lies so many bytes ahead of where it comes.
+///
+/// # Safety
+///
+/// Both sides are valid for the row, which has at least one chunk.
+#[inline(always)]
+unsafe fn copy_row(source: Source, row: isize, (to, step): (*mut u8, isize), ahead: Option<isize>) {
+    let Source { from, bytes, .. } = source;
+    let from = from.wrapping_offset(row * source.step);
+    let to = to.wrapping_offset(row * step).wrapping_add(source.to);
+    // SAFETY: chunks lie within the rows; the last may overlap the one before, and writes the same again.
+    unsafe {
+        let chunk = |at: usize| {
+            let chunk = from.add(at).cast::<[u8; CHUNK]>().read_unaligned();
+            to.add(at).cast::<[u8; CHUNK]>().write_unaligned(chunk);
+        };
+        for at in (0..bytes / CHUNK).map(|chunk| chunk * CHUNK) {
+            if let Some(ahead) = ahead {
+                fetch::to_write(to.wrapping_offset(ahead).wrapping_add(at));
+            }
+            chunk(at);
+        }
+        if !bytes.is_multiple_of(CHUNK) {
+            chunk(bytes - CHUNK);
         }
     }
 }

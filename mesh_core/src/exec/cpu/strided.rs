@@ -1,6 +1,6 @@
 //! Loop nests over strided operands.
 
-use super::rows::{self, by_size};
+use super::rows::{self, Source, by_size};
 use crate::program::{Block, Dims, Operand, ValueId};
 use smallvec::SmallVec;
 
@@ -184,10 +184,9 @@ pub(super) unsafe fn copy(nest: &[Loop], first: usize, size: usize, from: *const
         && rows::SHORT.contains(&(extent * size))
     {
         let step = size as isize;
+        let source = Source { from, step: s * step, bytes: extent * size, to: 0 };
         // SAFETY: `from` and `to` are good for `first` rows of this length at these strides.
-        return unsafe {
-            rows::copy_rows([first, extent * size], (from, s * step), (to, t * step));
-        };
+        return unsafe { rows::copy_rows(first, &[source], (to, t * step)) };
     }
     if let [Loop { extent, strides }] = rest
         && strides[..] == [0, 1]
@@ -223,15 +222,18 @@ fn is_packed(nest: &[Loop]) -> bool {
     })
 }
 
+/// Bytes that are copied from where they are near: a third of a first cache.
+const NEAR: usize = 12 << 10;
+
 /// Repeats the first `bytes` bytes until there are `times` copies.
 ///
 /// # Safety
 ///
 /// `to` is valid for `bytes * times` bytes.
 pub(super) unsafe fn repeat(to: *mut u8, bytes: usize, times: usize) {
-    let mut done = 1;
+    let (mut done, most) = (1, (NEAR / bytes.max(1)).max(1));
     while done < times {
-        let more = done.min(times - done);
+        let more = done.min(times - done).min(most);
         // SAFETY: within `bytes * times`, behind what is copied.
         unsafe { std::ptr::copy_nonoverlapping(to, to.add(done * bytes), more * bytes) };
         done += more;

@@ -168,7 +168,7 @@ impl<O: Unary> Task for One<O> {
         for row in 0..tile.rows {
             let (out, [a, ..]) = tile.at(row);
             let (a, out, n) = (a.cast::<O::In>(), out.cast::<O::Out>(), tile.len);
-            let is_far = n >= FAR && n * size_of::<(O::In, O::Out)>() >= cache::near();
+            let is_far = n >= FAR && !cache::comes_unasked();
             let part = if O::RARE || is_far { PART } else { n };
             let mut from = 0;
             while from < n {

@@ -1,6 +1,7 @@
 //! Loop nests over strided operands.
 
 use super::rows::{self, Source, by_size};
+use super::transpose::Turn;
 use crate::program::{Block, Dims, Operand, ValueId};
 use smallvec::SmallVec;
 
@@ -273,7 +274,8 @@ pub(super) unsafe fn copy_run(
     });
 }
 
-/// Two loops that run along different dims of memory, in blocks that stay in cache.
+/// Two loops that run along different dims of memory, in blocks that stay in cache; in squares that fit registers, where both dims
+/// are long and each is packed on its side.
 ///
 /// # Safety
 ///
@@ -289,12 +291,23 @@ unsafe fn transpose(
     const BLOCK: usize = 32;
     let (si, ti) = (inner.strides[0], inner.strides[1]);
     let [so, to_outer] = outer;
+    let [rows, columns] = extents;
+    let squares = match rows >= BLOCK && columns >= BLOCK {
+        true if so == 1 && ti == 1 => Some(([columns, rows], si, to_outer)),
+        true if si == 1 && to_outer == 1 => Some(([rows, columns], so, ti)),
+        _ => None,
+    };
     by_size!(size, T => {
         let (a, b) = (from.cast::<T>(), to.cast::<T>());
-        for i in (0..extents[0]).step_by(BLOCK) {
-            for j in (0..extents[1]).step_by(BLOCK) {
-                for i in (i..extents[0].min(i + BLOCK)).map(|i| i as isize) {
-                    for j in (j..extents[1].min(j + BLOCK)).map(|j| j as isize) {
+        if let Some((extents, from_stride, to_stride)) = squares {
+            let turn = Turn { extents, from: a, from_stride, to: b, to_stride };
+            // SAFETY: `from` and `to` are good for the two loops at these strides.
+            return unsafe { turn.by_columns() };
+        }
+        for i in (0..rows).step_by(BLOCK) {
+            for j in (0..columns).step_by(BLOCK) {
+                for i in (i..rows.min(i + BLOCK)).map(|i| i as isize) {
+                    for j in (j..columns.min(j + BLOCK)).map(|j| j as isize) {
                         // SAFETY: offsets of the nest.
                         unsafe { *b.offset(i * to_outer + j * ti) = *a.offset(i * so + j * si) };
                     }

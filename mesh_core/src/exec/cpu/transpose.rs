@@ -32,6 +32,24 @@ pub(super) fn transpose<T: Copy>() -> Transpose<T> {
 }
 
 impl<T: Copy> Turn<T> {
+    /// Turns some columns after the other, so that what squares leave of them stays in cache.
+    ///
+    /// # Safety
+    ///
+    /// As [`Transpose`].
+    pub(super) unsafe fn by_columns(self) {
+        const COLUMNS: usize = 128;
+        let [rows, columns] = self.extents;
+        let turn = transpose::<T>();
+        for first in (0..columns).step_by(COLUMNS) {
+            let extents = [rows, COLUMNS.min(columns - first)];
+            let from = self.from.wrapping_add(first);
+            let to = self.to.wrapping_offset(first as isize * self.to_stride);
+            // SAFETY: columns within the extents.
+            unsafe { turn(Turn { extents, from, to, ..self }) };
+        }
+    }
+
     /// Element by element, for `i` and `j` in the ranges.
     ///
     /// # Safety

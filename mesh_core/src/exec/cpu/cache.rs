@@ -12,7 +12,7 @@ pub(super) fn is_narrow() -> bool {
 
 /// Bytes that a core has near enough for a loop over them to be faster if it does not ask for them ahead: half of the third
 /// cache where that belongs to few cores and answers fast, as AMD's do, else none.
-pub(super) fn near() -> usize {
+pub(in crate::exec) fn near() -> usize {
     caches().third.filter(|_| caches().are_amds).map_or(0, |Cache { bytes, .. }| bytes / 2)
 }
 

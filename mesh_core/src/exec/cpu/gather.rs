@@ -90,7 +90,7 @@ impl Find {
     #[inline(always)]
     pub(super) fn offset(self, index: i32) -> Option<isize> {
         let position = i64::from(index).wrapping_sub(self.begin);
-        let inside = (0..self.count).contains(&position);
+        let inside = (position as u64) < self.count as u64;
         inside.then(|| position as isize * self.stride)
     }
 }
@@ -274,20 +274,32 @@ impl Task for Offsets {
     #[inline(always)]
     unsafe fn run((find, indices, stride, along, offsets, len): Self::Args) -> Found {
         let mut outside = false;
-        for i in 0..len as isize {
-            // SAFETY: the caller's indices, and room for an offset of each.
-            unsafe {
-                let offset = find.offset(*indices.offset(i * stride));
-                outside |= offset.is_none();
-                *offsets.offset(i) = offset.map_or(OUTSIDE, |offset| offset + i * along);
-            }
+        // The loop for neighbours is one for vectors.
+        macro_rules! find {
+            ($stride:expr) => {
+                for i in 0..len as isize {
+                    // SAFETY: the caller's indices, and room for an offset of each.
+                    unsafe {
+                        let offset = find.offset(*indices.offset(i * $stride));
+                        outside |= offset.is_none();
+                        *offsets.offset(i) = offset.map_or(OUTSIDE, |offset| offset + i * along);
+                    }
+                }
+            };
+        }
+        match stride {
+            1 => find!(1),
+            _ => find!(stride),
         }
         if outside {
             return Found::Partly;
         }
         // SAFETY: all offsets are written.
         let offsets = unsafe { std::slice::from_raw_parts(offsets, len) };
-        let Some(&first) = offsets.first() else { return Found::All };
+        let [first, second, ..] = *offsets else { return Found::All };
+        if second != first - 1 {
+            return Found::All;
+        }
         let backwards = (0..).zip(offsets).fold(true, |all, (i, at)| all & (*at == first - i));
         if backwards { Found::Backwards(first) } else { Found::All }
     }

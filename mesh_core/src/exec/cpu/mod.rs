@@ -11,7 +11,7 @@
 #![allow(unsafe_code, reason = "kernels read and write raw memory of the planned arena")]
 
 mod blocks;
-mod cache;
+pub(super) mod cache;
 mod call;
 mod contract;
 mod convolve;

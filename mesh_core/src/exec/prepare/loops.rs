@@ -4,7 +4,7 @@ use super::{Preparing, expect, pointers};
 use crate::exec::action::{Entry, Part, PreparedLoop};
 use crate::exec::comm::Comm;
 use crate::exec::comm::courier::Peers;
-use crate::exec::cpu::{Coming, Memory};
+use crate::exec::cpu::{Coming, Memory, cache};
 use crate::program::forms::{Loop, LoopInputs, is_stack};
 use crate::program::{ALIGNMENT, Block, Operand, Place, Plan, Step, ValueId};
 
@@ -139,14 +139,15 @@ impl Preparing<'_> {
     }
 }
 
-/// The slices that are asked for one iteration ahead: if all of them do not stay in a core's own cache anyway, and
+/// The slices that are asked for one iteration ahead: if all of them do not stay in a near cache anyway, and
 /// those of two iterations do.
 fn coming(given: &[Part], count: usize) -> Vec<Part> {
     const MOST: usize = 1 << 18;
     const LEAST: usize = 1 << 20;
     let slices = given.iter().filter(|part| part.stride > 0);
     let bytes: usize = slices.clone().map(|part| part.bytes).sum();
-    let pays = bytes <= MOST && bytes * count >= LEAST;
+    // A near third cache answers in time by itself.
+    let pays = bytes <= MOST && bytes * count >= LEAST.max(cache::near());
     slices.filter(|_| pays).cloned().collect()
 }
 

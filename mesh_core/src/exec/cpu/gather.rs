@@ -2,7 +2,7 @@
 
 use super::isa::{Task, compiled};
 use super::rows::by_size;
-use super::strided::{Labels, Loop, Nest, copy, copy_run};
+use super::strided::{Labels, Loop, Nest, copy};
 use super::{Kernel, Memory, cache};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};
@@ -201,13 +201,7 @@ impl Gather {
                 match found {
                     Some(from) => {
                         let from = input.offset(from * step);
-                        match &part.row.loops[..] {
-                            [only] => {
-                                let [from_step, to_step] = [0, 1].map(|k| only.strides[k]);
-                                copy_run(row, self.size, (from, from_step), (to, to_step));
-                            }
-                            loops => copy(loops, row, self.size, from, to),
-                        }
+                        copy(&part.row.loops, row, self.size, from, to);
                     }
                     None => {
                         let zero = (&raw const ZERO).cast();

@@ -259,7 +259,7 @@ pub(super) fn gate(function: Prim) -> Option<Run> {
     })
 }
 
-fn two<O: Binary>(uniform: [bool; ARGS]) -> Run {
+pub(super) fn two<O: Binary>(uniform: [bool; ARGS]) -> Run {
     match (uniform[0], uniform[1]) {
         (true, false) => compiled::<Two<O, true, false>>(),
         (false, true) => compiled::<Two<O, false, true>>(),

@@ -7,6 +7,7 @@ mod code;
 mod compiled;
 mod fold;
 mod frame;
+pub(super) mod idioms;
 pub(super) mod instr;
 mod pairs;
 mod place;

@@ -1,5 +1,6 @@
 //! Which instructions of a body are done in one loop, and the loops.
 
+use super::idioms;
 use super::instr::{self, Add, Div, Eq, Le, Lt, Max, Min, Mul, Sub};
 use super::tile::{ARGS, Binary, ChooseBy, Kind, Pair, Run};
 use super::triples::has_triple;
@@ -16,10 +17,12 @@ pub(super) enum Part {
     Inner(usize),
     /// It is done in one loop with this argument, and with what that is done with.
     Outer(usize),
+    /// It is done in one loop with all of its [idiom](super::idioms).
+    Idiom,
 }
 
 /// Pairs instructions: each with one of its arguments that nobody else reads, if there is a loop for
-/// the two; or with a pair, if there is one for the three.
+/// the two; or with a pair, if there is one for the three. What is an idiom is not paired.
 ///
 /// Instructions that are `made` in the body's last loop have none.
 pub(super) fn pairs(body: &Body, made: &[usize]) -> Vec<Part> {
@@ -31,8 +34,19 @@ pub(super) fn pairs(body: &Body, made: &[usize]) -> Vec<Part> {
     }
     body.results.iter().for_each(|result| reads[usize::from(result.0)] += 1);
     let mut parts = vec![Part::Alone; body.code.len()];
+    for i in (0..body.code.len()).rev() {
+        let free = |at: &usize| parts[*at] == Part::Alone && !made.contains(at);
+        let found = if free(&i) { idioms::find(body, i) } else { None };
+        if let Some(found) = found.filter(|found| found.inner.iter().all(free)) {
+            found.inner.iter().for_each(|&at| parts[at] = Part::Inner(i));
+            parts[i] = Part::Idiom;
+        }
+    }
     for (i, instr) in body.code.iter().enumerate() {
         let (Instr::Apply(outer, args), DType::F32 | DType::I32) = instr else { continue };
+        if parts[i] != Part::Alone {
+            continue;
+        }
         if made.contains(&i) {
             parts[i] = Part::Inner(body.code.len());
             continue;

@@ -7,7 +7,7 @@ use super::pairs::{self, Part, pairs};
 use super::terms::Terms;
 use super::tile::{ARGS, Kind, Run};
 use super::triples::apply_triple;
-use super::{casts, instr};
+use super::{casts, idioms, instr};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
 
@@ -147,6 +147,7 @@ impl Planner<'_> {
                 // Read by the outer one only, which knows better.
                 Part::Inner(_) => Register { dtype, ..self.registers[args[0].0 as usize] },
                 Part::Outer(argument) => self.pair(body, i, args, argument)?,
+                Part::Idiom => self.idiom(body, i)?,
             },
         };
         self.registers.push(register);
@@ -265,6 +266,15 @@ impl Planner<'_> {
         }
         self.registers[at] = self.apply(body, at, inner, [a, b, a])?;
         self.apply(body, i, outer, args)
+    }
+
+    /// Instruction `i` and all of its idiom.
+    fn idiom(&mut self, body: &Body, i: usize) -> Result<Register, String> {
+        let found = idioms::find(body, i).ok_or("what is an idiom has no loop")?;
+        let regs = found.leaves.map(|leaf| self.registers[leaf]);
+        let varies = together(&regs);
+        let run = (found.run)(uniform(varies, &regs)).ok_or("an idiom has no such loop")?;
+        Ok(self.run(body, i, run, regs, varies))
     }
 
     /// Instruction `i`, of which this argument, a pair, is made in the same loop: of this argument of its own.

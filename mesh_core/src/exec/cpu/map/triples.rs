@@ -1,11 +1,12 @@
-//! Three operations in one loop.
+//! Some operations on four numbers in one loop.
 
 use super::tile::{ARGS, Run, Tile, each, is_in, is_over};
 use crate::exec::cpu::isa::{Task, compiled};
+use crate::exec::cpu::vmath::{max_f32, min_f32};
 use crate::program::Prim;
 use std::marker::PhantomData;
 
-/// Three operations on four numbers of f32.
+/// Operations on four numbers of f32.
 trait Three {
     fn apply(args: [f32; ARGS]) -> f32;
 }
@@ -28,6 +29,28 @@ impl Three for Normalised {
     fn apply([a, b, c, d]: [f32; ARGS]) -> f32 {
         (a - b) * c + d
     }
+}
+
+/// What a difference is cut to, times the difference less half of that: a Huber loss of `a` and `b`, cut to `c` and `d`.
+struct Huber;
+
+impl Three for Huber {
+    #[inline(always)]
+    fn apply([a, b, c, d]: [f32; ARGS]) -> f32 {
+        let cut = min_f32(max_f32(a - b, c), d);
+        cut * ((a - b) - cut * 0.5)
+    }
+}
+
+/// The loop for a Huber loss, whose bounds are constants.
+pub(super) fn huber(uniform: [bool; ARGS]) -> Option<Run> {
+    Some(match uniform {
+        [false, false, true, true] => compiled::<Triple<Huber, 0b1100>>(),
+        [true, false, true, true] => compiled::<Triple<Huber, 0b1101>>(),
+        [false, true, true, true] => compiled::<Triple<Huber, 0b1110>>(),
+        [false, false, false, false] => compiled::<Triple<Huber, 0>>(),
+        _ => return None,
+    })
 }
 
 /// The loop for `outer(middle(inner(a, b), c), d)` of f32, or with `middle(c, inner(a, b))` if the inner one comes
@@ -80,6 +103,9 @@ impl<T: Three, const UNIFORM: usize> Task for Triple<T, UNIFORM> {
                 match () {
                     () if !is_in(UNIFORM, 0) && is_over(out, a) => {
                         each!(n, out, i => Self::make([over, b, c, d], ones, i));
+                    }
+                    () if !is_in(UNIFORM, 1) && is_over(out, b) => {
+                        each!(n, out, i => Self::make([a, over, c, d], ones, i));
                     }
                     () if !is_in(UNIFORM, 2) && is_over(out, c) => {
                         each!(n, out, i => Self::make([a, b, over, d], ones, i));

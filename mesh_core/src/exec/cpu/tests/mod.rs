@@ -4,6 +4,7 @@ mod call;
 mod contract;
 mod convolve;
 mod generate;
+mod idioms;
 mod index;
 mod map;
 mod moves;

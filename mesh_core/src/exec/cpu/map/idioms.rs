@@ -1,0 +1,163 @@
+//! Expressions that are one loop as a whole. The bits are those of one operation after the other.
+
+use super::instr::{one, two, unary};
+use super::tile::{ARGS, Binary, Run, Unary};
+use super::triples::huber;
+use crate::exec::cpu::vmath::{max_f32, min_f32};
+use crate::names::DType;
+use crate::program::{Body, Instr, Prim, Reg};
+use Prim::{Abs, Add, Gt, Max, Min, Mul, Ne, Select, Sub};
+use Tree::{Bound, Leaf, Number, Of};
+use smallvec::SmallVec;
+use std::marker::PhantomData;
+
+/// An expression of f32, as bodies have it.
+#[derive(Clone, Copy)]
+enum Tree {
+    /// An argument of the loop; the same wherever it has this number.
+    Leaf(usize),
+    /// As well, and a constant.
+    Bound(usize),
+    Number(f32),
+    Of(Prim, &'static [Tree]),
+}
+
+struct Idiom {
+    tree: Tree,
+    /// The loop, if these arguments are uniform.
+    run: fn([bool; ARGS]) -> Option<Run>,
+}
+
+const X: Tree = Leaf(0);
+const DIFFERENCE: Tree = Of(Sub, &[X, Leaf(1)]);
+const CUT: Tree = Of(Min, &[Of(Max, &[DIFFERENCE, Bound(2)]), Bound(3)]);
+const HARD_SIGMOID: Tree = {
+    const SHIFTED: Tree = Of(Add, &[X, Number(3.0)]);
+    const RELU6: Tree = Of(Min, &[Of(Max, &[SHIFTED, Number(0.0)]), Number(6.0)]);
+    Of(Mul, &[RELU6, Number(SIXTH)])
+};
+const SIXTH: f32 = 1.0 / 6.0;
+
+/// What has another one within comes before it.
+const IDIOMS: [Idiom; 7] = [
+    Idiom { tree: Of(Mul, &[X, HARD_SIGMOID]), run: |_| Some(one::<HardSwish<f32>>()) },
+    Idiom { tree: HARD_SIGMOID, run: |_| Some(one::<HardSigmoid<f32>>()) },
+    // Of a parametric ReLU.
+    Idiom {
+        tree: Of(Mul, &[X, Of(Select, &[Of(Gt, &[X, Number(0.0)]), Number(1.0), Leaf(1)])]),
+        run: |uniform| Some(two::<Sloped<f32>>(uniform)),
+    },
+    // Of `nan_to_num`.
+    Idiom {
+        tree: Of(
+            Select,
+            &[
+                Of(Ne, &[X, X]),
+                Number(0.0),
+                Of(Min, &[Of(Max, &[X, Number(f32::MIN)]), Number(f32::MAX)]),
+            ],
+        ),
+        run: |_| Some(one::<Numbers<f32>>()),
+    },
+    // Of a Huber loss.
+    Idiom {
+        tree: Of(Mul, &[CUT, Of(Sub, &[DIFFERENCE, Of(Mul, &[CUT, Number(0.5)])])]),
+        run: huber,
+    },
+    Idiom {
+        tree: Of(Mul, &[DIFFERENCE, DIFFERENCE]),
+        run: |uniform| Some(two::<Squared<f32>>(uniform)),
+    },
+    Idiom { tree: Of(Abs, &[DIFFERENCE]), run: |uniform| Some(two::<Apart<f32>>(uniform)) },
+];
+
+unary! {
+    HardSwish { f32 => f32, a, a * (HardSigmoid::<f32>::apply(a)); }
+    HardSigmoid { f32 => f32, a, min_f32(max_f32(a + 3.0, 0.0), 6.0) * SIXTH; }
+    Numbers { f32 => f32, a, if a.is_nan() { 0.0 } else { min_f32(max_f32(a, f32::MIN), f32::MAX) }; }
+}
+
+macro_rules! binary {
+    ($($name:ident $a:ident $b:ident, $apply:expr;)*) => {$(
+        struct $name<T>(PhantomData<T>);
+        impl Binary for $name<f32> {
+            type In = f32;
+            type Out = f32;
+            #[inline(always)]
+            fn apply($a: f32, $b: f32) -> f32 { $apply }
+        }
+    )*};
+}
+
+binary! {
+    Sloped a b, a * if a > 0.0 { 1.0 } else { b };
+    Squared a b, (a - b) * (a - b);
+    Apart a b, (a - b).abs();
+}
+
+/// An idiom of a body.
+pub(in crate::exec::cpu) struct Found {
+    /// The registers of its arguments; what it has none for, is its first.
+    pub(in crate::exec::cpu) leaves: [usize; ARGS],
+    /// The instructions within, but for the last.
+    pub(in crate::exec::cpu) inner: SmallVec<[usize; 8]>,
+    pub(in crate::exec::cpu) run: fn([bool; ARGS]) -> Option<Run>,
+}
+
+/// The idiom whose last instruction is this one, if nobody else reads what is made within.
+pub(in crate::exec::cpu) fn find(body: &Body, last: usize) -> Option<Found> {
+    IDIOMS.iter().find_map(|Idiom { tree, run }| {
+        let (mut leaves, mut inner) = ([None; ARGS], SmallVec::new());
+        if !matches(body, last, tree, &mut leaves, &mut inner) {
+            return None;
+        }
+        inner.retain(|&mut at| at != last);
+        let within = |at: usize| at == last || inner.contains(&at);
+        let is_own = |&at: &usize| {
+            let mut readers = (0..body.code.len()).filter(|&reader| reads(body, reader, at));
+            readers.all(within) && body.results.iter().all(|result| usize::from(result.0) != at)
+        };
+        let first = leaves[0]?;
+        let leaves = leaves.map(|leaf| leaf.unwrap_or(first));
+        inner.iter().all(is_own).then_some(Found { leaves, inner, run: *run })
+    })
+}
+
+/// Whether an instruction reads a register.
+fn reads(body: &Body, reader: usize, register: usize) -> bool {
+    match &body.code[reader].0 {
+        Instr::Apply(prim, args) => {
+            args[..prim.arity()].iter().any(|arg| usize::from(arg.0) == register)
+        }
+        _ => false,
+    }
+}
+
+/// Whether register `at` is such an expression; of which arguments and instructions.
+fn matches(
+    body: &Body,
+    at: usize,
+    tree: &Tree,
+    leaves: &mut [Option<usize>; ARGS],
+    inner: &mut SmallVec<[usize; 8]>,
+) -> bool {
+    let (instr, dtype) = body.code[at];
+    match (*tree, instr) {
+        (Number(number), Instr::Const(scalar)) => {
+            dtype == DType::F32 && (scalar.value() as f32).to_bits() == number.to_bits()
+        }
+        (Bound(_), Instr::Apply(..) | Instr::Input(_)) => false,
+        (Leaf(k) | Bound(k), _) => dtype == DType::F32 && *leaves[k].get_or_insert(at) == at,
+        (Of(prim, trees), Instr::Apply(applied, args)) => {
+            if !inner.contains(&at) {
+                inner.push(at);
+            }
+            let mut parts = trees.iter().zip(args);
+            applied == prim
+                && matches!(dtype, DType::F32 | DType::Bool)
+                && parts
+                    .all(|(tree, Reg(arg))| matches(body, usize::from(arg), tree, leaves, inner))
+        }
+        _ => false,
+    }
+}

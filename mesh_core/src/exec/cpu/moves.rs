@@ -58,7 +58,7 @@ enum Order {
     /// So many turns of their first loops of each, where each turn of all is in one part of the result, which so is
     /// written in its order.
     Together(usize),
-    /// As well a short row of each.
+    /// A short row of each in turns, where they lie in the same way.
     Rows,
 }
 

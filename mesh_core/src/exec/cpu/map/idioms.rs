@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 enum Tree {
     /// An argument of the loop; the same wherever it has this number.
     Leaf(usize),
-    /// As well, and a constant.
+    /// As a leaf, of a constant.
     Bound(usize),
     Number(f32),
     Of(Prim, &'static [Tree]),
@@ -97,7 +97,7 @@ binary! {
 
 /// An idiom of a body.
 pub(in crate::exec::cpu) struct Found {
-    /// The registers of its arguments; what it has none for, is its first.
+    /// The registers of its arguments; the first one again where it has fewer.
     pub(in crate::exec::cpu) leaves: [usize; ARGS],
     /// The instructions within, but for the last.
     pub(in crate::exec::cpu) inner: SmallVec<[usize; 8]>,

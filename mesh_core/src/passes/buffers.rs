@@ -14,7 +14,7 @@
 //!   is given lies where the loop has it, and what is stacked is computed in its place in the stack,
 //!   if slices are aligned and no collective meets them: kernels and loops look up where things lie.
 //!   What is carried on is made where what was carried lies, if nobody reads that any more, or the step that makes
-//!   it may work in place. What such a step takes over on the way to either is made there as well. What is carried in one place and carried on in another is copied into that arena first.
+//!   it may work in place. What such a step takes over on the way to either is made there as well, unless a slice may lie there that is still read. What is carried in one place and carried on in another is copied into that arena first.
 //! * All other classes get arena buffers, the largest first, each at the lowest offset that is free
 //!   while it lives.
 
@@ -154,7 +154,7 @@ impl Classes {
             let mut next = Some(after);
             while let Some(made) = next.filter(|&c| is_there && self.follows(block, before, c)) {
                 self.list[made].home = Some(Place::Param(i));
-                next = self.donor(block, made);
+                next = self.donor(block, made, |_| true);
             }
         }
         for i in of_loop.stacks() {
@@ -163,9 +163,13 @@ impl Classes {
                 let Class { first, home, .. } = self.list[c];
                 home.is_none() && first > 0
             });
+            // A slice may lie there, too, as long as it is read.
+            let slices = of_loop.slices().map(|slice| body.params[slice]);
+            let slices: Vec<_> = slices.filter(|&slice| body.gives_way(slice, result)).collect();
             while let Some(made) = next.filter(|&c| moves(c, result)) {
                 self.list[made].home = Some(Place::Stacked(i));
-                next = self.donor(block, made);
+                let spares = |value| slices.iter().all(|&slice| body.gives_way(slice, value));
+                next = self.donor(block, made, spares);
             }
         }
     }
@@ -180,11 +184,11 @@ impl Classes {
         before != after && home.is_none() && (is_over || takes())
     }
 
-    /// The class without a home in whose bytes the step that makes another one may do so.
-    fn donor(&self, block: &Block, made: usize) -> Option<usize> {
+    /// The class without a home in whose bytes the step that makes another one may do so, of a value that fits.
+    fn donor(&self, block: &Block, made: usize, fits: impl Fn(ValueId) -> bool) -> Option<usize> {
         let time = self.list[made].first;
         let step = &block.steps[time.checked_sub(1)?];
-        step.reads().map(|input| self.class(input)).find(|&used| {
+        step.reads().filter(|&input| fits(input)).map(|input| self.class(input)).find(|&used| {
             let Class { first, home, .. } = self.list[used];
             let is_free = home.is_none() && first > 0 && self.ends(used, time);
             is_free && self.in_place(block, step, made, used)

@@ -66,9 +66,9 @@ impl Block {
         awaits
     }
 
-    /// Whether a loop's body may make a result where a parameter lies: it reads that no more once it begins to make the result, or
-    /// what steps that work in place make the result of.
-    pub(crate) fn gives_way(&self, param: ValueId, result: ValueId) -> bool {
+    /// Whether a loop's body may make a value where a parameter lies: it reads that no more once it begins to make the value, or
+    /// by the very step that makes it and works in place; and does not result in it.
+    pub(crate) fn gives_way(&self, param: ValueId, mut value: ValueId) -> bool {
         let mut names = vec![param];
         for step in self.steps.iter().filter(|step| step.form.renames()) {
             for (input, &out) in zip(step.reads(), &step.outs) {
@@ -77,36 +77,25 @@ impl Block {
                 }
             }
         }
-        let mut made = vec![result];
-        let mut done = 0;
-        while let Some(&value) = made.get(done) {
-            done += 1;
-            let makers = self.steps.iter().enumerate();
-            let mut makers = makers.filter(|(_, step)| step.outs.contains(&value));
-            let Some((at, step)) = makers.next() else { return false };
-            let Some(out) = step.outs.iter().position(|&out| out == value) else { return false };
-            let renames = step.form.renames();
-            let is_read = |step: &Step| step.reads().any(|input| names.contains(&input));
-            if !renames && self.steps[at + 1..].iter().any(is_read) {
-                return false;
-            }
-            for (i, input) in step.reads().enumerate() {
-                let fits = self.value(input).lies_as(self.value(value))
-                    && step.form.may_work_in_place(&step.inputs, out, i);
-                if names.contains(&input) {
-                    if renames || !fits {
-                        return false;
-                    }
-                    continue;
-                }
-                let is_named = renames && i == out;
-                let may_give = fits && !self.params.contains(&input);
-                if (is_named || may_give) && !made.contains(&input) {
-                    made.push(input);
-                }
-            }
+        if self.results.iter().any(|result| names.contains(result)) {
+            return false;
         }
-        !self.results.iter().any(|result| names.contains(result))
+        for (at, step) in self.steps.iter().enumerate().rev() {
+            let Some(out) = step.outs.iter().position(|&out| out == value) else { continue };
+            if step.form.renames() {
+                value = step.inputs[out].value;
+                continue;
+            }
+            let is_named = |input: &ValueId| names.contains(input);
+            let mut inputs = step.reads().enumerate().filter(|(_, input)| is_named(input));
+            let in_place = inputs.all(|(i, input)| {
+                let lies_as = self.value(input).lies_as(self.value(value));
+                lies_as && step.form.may_work_in_place(&step.inputs, out, i)
+            });
+            return in_place
+                && !self.steps[at + 1..].iter().any(|step| step.reads().any(|id| is_named(&id)));
+        }
+        false
     }
 
     /// The await of a step of this block, a collective.

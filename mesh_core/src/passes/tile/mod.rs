@@ -13,7 +13,8 @@ mod tiling;
 
 use super::uses::Uses;
 use super::{Machine, compact};
-use crate::program::{Block, Form, Step, ValueId};
+use crate::program::{Block, Form, Step, ValueId, VariableId};
+use indexmap::IndexMap;
 use smallvec::SmallVec;
 use tiling::{Met, Tiling, tiling};
 
@@ -109,19 +110,19 @@ impl StepSet {
     }
 }
 
-/// Per value, whether it is written to a variable that is read as well: it is made in the old value's place,
-/// where a loop makes nothing.
-fn updates(block: &Block) -> Vec<bool> {
-    let read =
-        |step: &Step| if let Form::Read(form) = &step.form { Some(form.variable) } else { None };
-    let read: Vec<_> = block.steps.iter().filter_map(read).collect();
-    let mut updates = vec![false; block.values.len()];
+/// Per value that is written to a variable, the values that were read of it.
+fn updates(block: &Block) -> IndexMap<ValueId, Vec<ValueId>> {
+    let mut reads: IndexMap<VariableId, Vec<ValueId>> = IndexMap::new();
     for step in &block.steps {
-        if let Form::Write(form) = &step.form {
-            updates[step.inputs[0].value.index()] |= read.contains(&form.variable);
+        if let Form::Read(form) = &step.form {
+            reads.entry(form.variable).or_default().push(step.outs[0]);
         }
     }
-    updates
+    let write = |step: &Step| match &step.form {
+        Form::Write(form) => Some((step.inputs[0].value, reads.get(&form.variable)?.clone())),
+        _ => None,
+    };
+    block.steps.iter().filter_map(write).collect()
 }
 
 /// What is known of the program's steps.
@@ -129,7 +130,7 @@ fn updates(block: &Block) -> Vec<bool> {
 struct Known<'p> {
     block: &'p Block,
     uses: &'p Uses,
-    updates: &'p [bool],
+    updates: &'p IndexMap<ValueId, Vec<ValueId>>,
     /// Of every step, along some outermost dims.
     tilings: &'p [Option<Tiling>],
 }
@@ -161,27 +162,23 @@ impl<'p> Group<'p> {
     /// Grows a group from its first step; along several dims only if what the step meets is too large for tiles of
     /// fewer.
     fn from(known: Known<'p>, (first, depth): (usize, usize), limits: Limits) -> Option<Self> {
-        let Known { block, updates, tilings, .. } = known;
+        let Known { block, tilings, .. } = known;
         let Tiling { sizes, .. } = tilings[first].as_ref()?;
         let met = block.steps[first].values().map(|value| block.value(value).bytes()).max();
         let outer: usize = sizes[..depth - 1].iter().product();
         if depth > 1 && met? / outer < limits.tile / LARGE {
             return None;
         }
-        // A loop is run by all.
-        let fits = |step: &Step| {
-            step.owners.is_empty() && !step.outs.iter().any(|out| updates[out.index()])
-        };
-        if !fits(&block.steps[first]) {
-            return None;
-        }
         let (members, waiting) = (StepSet::none(first), StepSet::none(first));
         let mut group = Self { known, members, waiting };
+        if !group.fits(first) {
+            return None;
+        }
         group.members.add(first);
         let end = block.steps.len().min(first + REACH);
         for (position, next) in block.steps.iter().enumerate().take(end).skip(first + 1) {
             let own = tilings[position].as_ref().filter(|own| own.sizes == *sizes);
-            let own = own.filter(|_| fits(next));
+            let own = own.filter(|_| group.fits(position));
             let inputs: SmallVec<[ValueId; 4]> = next.reads().collect();
             let needs = |of: StepSet| inputs.iter().any(|&input| group.maker(of, input).is_some());
             if needs(group.waiting) {
@@ -198,6 +195,33 @@ impl<'p> Group<'p> {
         let behind = u64::MAX.checked_shl((group.members.last() - first) as u32);
         group.waiting.bits &= !behind.unwrap_or_default();
         (group.members.count() > 1).then_some(group)
+    }
+
+    /// Whether a step can be a member for all that its loop does: all run it, and if a variable gets what it makes, that can
+    /// be made where the old value lies, which tiles meet and nobody reads any more.
+    fn fits(&self, position: usize) -> bool {
+        let Known { block, uses, updates, tilings } = self.known;
+        let step = &block.steps[position];
+        let meets_tiles = |user: usize, old: ValueId| {
+            let met = tilings[user].iter().flat_map(|tiling| &tiling.met);
+            block.steps[user].reads().zip(met).all(|(id, met)| id != old || *met == Met::Tile)
+        };
+        let takes = |out: usize, old: ValueId| {
+            let mut inputs = step.reads().enumerate().filter(|(_, input)| *input == old);
+            inputs.all(|(i, _)| step.form.may_work_in_place(&step.inputs, out, i))
+        };
+        let yields = |old: ValueId| {
+            let is_over = |&user: &usize| user <= position && !self.waiting.has(user);
+            let inside = |user: &&usize| **user == position || self.members.has(**user);
+            let users = &uses.users[old.index()];
+            users.iter().all(is_over)
+                && users.iter().filter(inside).all(|&user| meets_tiles(user, old))
+                && !uses.fetched[old.index()]
+        };
+        let is_made = |(i, out): (usize, &ValueId)| {
+            updates.get(out).into_iter().flatten().all(|&old| yields(old) && takes(i, old))
+        };
+        step.owners.is_empty() && step.outs.iter().enumerate().all(is_made)
     }
 
     /// The one of some steps that makes a value.

@@ -73,8 +73,8 @@ pub(super) enum Op<S = Source> {
     Store { from: S, uniform: bool, out: usize },
     /// Folds a packed tile onto an out.
     Fold { from: S, out: usize },
-    /// Adds up what it makes of two operands, row by row.
-    Sum { run: FoldRun, args: [Arg<S>; OPERANDS], out: usize },
+    /// Adds up what it makes of the first `count` operands, row by row.
+    Sum { run: FoldRun, args: [Arg<S>; OPERANDS], count: usize, out: usize },
 }
 
 /// What planning needs to know of an input or out.
@@ -155,6 +155,17 @@ impl Code {
         }
     }
 
+    /// Whether registers hold at most what varies along one of a tile's dims.
+    pub(super) fn holds_no_tile(&self) -> bool {
+        self.ops.iter().all(|op| match op {
+            Op::Apply { to: Source::Out { .. }, .. } | Op::Gather { .. } | Op::Spread { .. } => {
+                false
+            }
+            Op::Apply { varies, .. } => *varies != Varies::EVERYWHERE,
+            Op::Store { .. } | Op::Fold { .. } | Op::Sum { .. } => true,
+        })
+    }
+
     /// Whether one instruction makes the out of inputs and numbers: it needs no registers, so its tiles may
     /// be of any size.
     pub(super) fn is_alone(&self) -> bool {
@@ -215,7 +226,7 @@ impl Code {
             Op::Spread { from, to, size } => Op::Spread { from: arg(from), to: at(to), size },
             Op::Store { from, uniform, out } => Op::Store { from: at(from), uniform, out },
             Op::Fold { from, out } => Op::Fold { from: at(from), out },
-            Op::Sum { run, args, out } => Op::Sum { run, args: args.map(arg), out },
+            Op::Sum { run, args, count, out } => Op::Sum { run, args: args.map(arg), count, out },
         };
         self.ops.iter().map(located).collect()
     }

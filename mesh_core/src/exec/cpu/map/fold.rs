@@ -1,5 +1,6 @@
 //! Tiles folded onto an out.
 
+use super::tile::ARGS;
 use crate::exec::cpu::Memory;
 use crate::exec::cpu::isa::{Task, compiled};
 use crate::exec::cpu::moves::{bits, fill};
@@ -9,6 +10,7 @@ use crate::names::{DType, ReduceKind};
 use crate::program::{Scalar, Value, ValueId};
 use std::marker::PhantomData;
 use std::ops::Range;
+use std::ptr;
 
 /// How tiles are folded onto an out.
 pub(super) struct Fold {
@@ -116,14 +118,14 @@ pub(super) struct Both {
 }
 
 /// Operands that what is folded may be made of.
-pub(super) const OPERANDS: usize = 2;
+pub(super) const OPERANDS: usize = ARGS;
 
 /// Folds rows to what they are folded to, by how they lie.
 #[derive(Clone, Copy)]
 pub(super) struct FoldRun {
-    along: unsafe fn(Both),
-    across: unsafe fn(Both),
-    apart: unsafe fn(Both),
+    along: unsafe fn(*const Both),
+    across: unsafe fn(*const Both),
+    apart: unsafe fn(*const Both),
 }
 
 impl FoldRun {
@@ -139,7 +141,7 @@ impl FoldRun {
     /// # Safety
     ///
     /// The operands' rows and what they are folded to are valid, and do not overlap.
-    pub(super) unsafe fn run(self, both: Both) {
+    pub(super) unsafe fn run(self, both: &Both) {
         let task = match (both.along, both.to_step) {
             (0, _) => self.along,
             (1, 0) => self.across,
@@ -196,11 +198,13 @@ impl<E: Copy + 'static> Source<E> for There<E> {
 struct Along<F, S>(PhantomData<(F, S)>);
 
 impl<F: Plain, S: Source<F::Element>> Task for Along<F, S> {
-    type Args = Both;
+    type Args = *const Both;
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run(both: Both) {
+    unsafe fn run(both: *const Both) {
+        // SAFETY: the caller's. A copy: what is written might be that.
+        let both = unsafe { both.read() };
         for i in 0..both.rows as isize {
             // SAFETY: the caller's rows.
             unsafe {
@@ -215,11 +219,13 @@ impl<F: Plain, S: Source<F::Element>> Task for Along<F, S> {
 struct Across<F, S>(PhantomData<(F, S)>);
 
 impl<F: Plain, S: Source<F::Element>> Task for Across<F, S> {
-    type Args = Both;
+    type Args = *const Both;
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run(both: Both) {
+    unsafe fn run(both: *const Both) {
+        // SAFETY: the caller's. A copy: what is written might be that.
+        let both = unsafe { both.read() };
         let (wide, short) = (both.len / 64 * 64, both.len / 16 * 16);
         // SAFETY: the caller's rows, all of which are folded to the same elements.
         unsafe {
@@ -234,11 +240,13 @@ impl<F: Plain, S: Source<F::Element>> Task for Across<F, S> {
 struct Apart<F, S>(PhantomData<(F, S)>);
 
 impl<F: Plain, S: Source<F::Element>> Task for Apart<F, S> {
-    type Args = Both;
+    type Args = *const Both;
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run(both: Both) {
+    unsafe fn run(both: *const Both) {
+        // SAFETY: the caller's. A copy: what is written might be that.
+        let both = unsafe { both.read() };
         for i in 0..both.rows as isize {
             for j in 0..both.len as isize {
                 // SAFETY: the caller's rows.
@@ -257,7 +265,14 @@ impl Both {
     /// Where the operands of a row lie.
     #[inline(always)]
     fn at(&self, row: isize) -> [*const u8; OPERANDS] {
-        std::array::from_fn(|k| self.from[k].wrapping_offset(row * self.steps[k]))
+        // No closure: that would be compiled once for all instruction sets.
+        let (from, steps) = (&self.from, &self.steps);
+        [
+            from[0].wrapping_offset(row * steps[0]),
+            from[1].wrapping_offset(row * steps[1]),
+            from[2].wrapping_offset(row * steps[2]),
+            from[3].wrapping_offset(row * steps[3]),
+        ]
     }
 }
 
@@ -308,17 +323,10 @@ impl<F: Plain> Rows<F> {
         from: *const F::Element,
         to: *mut F::Element,
     ) {
-        let (first_row, out) = ([from.cast::<u8>(); OPERANDS], to.cast::<u8>());
-        let whole =
-            Both { from: first_row, to: out, rows: 1, len: 1, steps: [0; 2], to_step: 0, along: 0 };
-        let both = match loops {
-            [] => whole,
-            [run] => Both { len: first, along: run.strides[1], ..whole },
-            [rows, run] => {
-                let steps = [rows.strides[0] * size_of::<F::Element>() as isize; OPERANDS];
-                let (len, along, to_step) = (run.extent, run.strides[1], rows.strides[1]);
-                Both { rows: first, len, steps, to_step, along, ..whole }
-            }
+        let (rows, len, along, steps) = match loops {
+            [] => (1, 1, 0, [0; 2]),
+            [run] => (1, first, run.strides[1], [0; 2]),
+            [rows, run] => (first, run.extent, run.strides[1], [rows.strides[0], rows.strides[1]]),
             [outer, rest @ ..] => {
                 let [step, to_step] = [outer.strides[0], outer.strides[1]];
                 for i in 0..first as isize {
@@ -331,8 +339,18 @@ impl<F: Plain> Rows<F> {
                 return;
             }
         };
+        let (nothing, [step, to_step]) = (ptr::null(), steps);
+        let both = Both {
+            from: [from.cast(), nothing, nothing, nothing],
+            to: to.cast(),
+            rows,
+            len,
+            steps: [step * size_of::<F::Element>() as isize, 0, 0, 0],
+            to_step,
+            along,
+        };
         // SAFETY: offsets of the loops; a packed tile's innermost stride is 1.
-        unsafe { self.fold.run(both) };
+        unsafe { self.fold.run(&both) };
     }
 }
 

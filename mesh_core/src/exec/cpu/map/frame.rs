@@ -8,6 +8,7 @@ use super::tile::{ARGS, Tile};
 use crate::exec::cpu::Coming;
 use crate::exec::cpu::strided::{Loop, Nest, copy, copy_run};
 use std::array::from_fn;
+use std::ptr;
 
 /// Where things lie.
 pub(super) struct Frame<'a> {
@@ -134,11 +135,17 @@ impl Frame<'_> {
 
     /// The rows of a sum, if tiles are of so many turns.
     #[inline]
-    fn sum(&self, turns: usize, rows: RowsTo, args: [Arg<At>; OPERANDS], to: *mut u8) -> Both {
+    fn sum(&self, turns: usize, rows: RowsTo, args: &[Arg<At>], to: *mut u8) -> Both {
         let RowsTo { by_turn, step, along } = rows;
-        let from = args.map(|arg| self.address(arg.source).cast_const());
-        let steps = args.map(|arg| self.step(arg, size_of::<f32>()));
         let (rows, len) = if by_turn { (turns, self.map.inner) } else { (1, turns) };
+        let (mut from, mut steps) = ([ptr::null(); OPERANDS], [0; OPERANDS]);
+        // A loop: closures are called, for each tile.
+        for (k, arg) in args.iter().enumerate() {
+            from[k] = self.address(arg.source).cast_const();
+            if rows > 1 {
+                steps[k] = self.step(*arg, size_of::<f32>());
+            }
+        }
         Both { from, to, rows, len, steps, to_step: step, along }
     }
 
@@ -192,9 +199,10 @@ impl Frame<'_> {
                             fold.tile.onto(&pattern.loops, cut(pattern), from, to);
                         }
                     }
-                    Op::Sum { run, args, out } => {
+                    Op::Sum { run, ref args, count, out } => {
+                        let args = &args[..count];
                         if let Some(rows) = map.fold.as_ref().and_then(|fold| fold.rows) {
-                            run.run(self.sum(turns, rows, args, self.at[map.inputs + out]));
+                            run.run(&self.sum(turns, rows, args, self.at[map.inputs + out]));
                         }
                     }
                     Op::Store { from, out, .. } => {

@@ -116,7 +116,7 @@ pub(in crate::exec::cpu) fn prepare_fold(
 
 /// Elements of a row below which a tile is one row: short rows are not worth a loop of their own.
 const SHORT: usize = 32;
-/// Registers whose size a tile may have for which none are needed.
+/// Registers whose size a tile may have of which none holds a whole one.
 const WIDE: usize = 4;
 
 /// The loops of a map, outermost first: those over tiles, that which is cut into tiles, those within a turn of it.
@@ -209,11 +209,13 @@ impl Map {
         let tile = SLOT / widest.unwrap_or(8);
         let loops = Loops::new(nest, tile)?;
         let turns = [loops.turns(WIDE * tile), loops.turns(tile)];
-        // A sum of terms that are made of what is read needs no registers.
+        // A sum of terms that are made of what is read needs no registers of tiles.
         let mut planned = None;
         if operands.fold.is_some() && turns[0] > turns[1] {
             let wide = loops.plan(body, &mut operands, turns[0])?;
-            planned = (wide.code.slots == 0).then_some(wide);
+            let has_room = turns[0].max(loops.inner) <= tile;
+            let fits = wide.code.slots == 0 || has_room && wide.code.holds_no_tile();
+            planned = fits.then_some(wide);
         }
         let planned = match planned {
             Some(planned) => planned,

@@ -147,7 +147,13 @@ fn expressions_of_many_tiles_are_folded_to_few_and_to_many() {
         difference.clone() * difference * 0.5,
         a.clone() * a.clone(),
         b.clone() * b.clone(),
-        (a.clone() - b) * a,
+        (a.clone() - b.clone()) * a.clone(),
+        b.clone() * (a.clone() - b.clone()),
+        a.clone() * b.clone() * a.clone(),
+        b.clone() * a.clone() * 0.5,
+        (a.clone() - b.clone()) * b.clone() * a.clone(),
+        a.clone() * (0.5 * (a.clone() - b.clone())),
+        (b.clone() - a.clone()) * b * a,
     ];
     let cases = [
         ([2, 70, 64], [0, 2, 1], 2),

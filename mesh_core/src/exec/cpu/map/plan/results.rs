@@ -1,9 +1,8 @@
 //! Where results go: to memory as they are made, by a copy, or onto what they are folded to.
 
-use super::{ARGS, NOTHING, Planner, together, uniform};
+use super::{ARGS, Planner, Register, together, uniform};
 use crate::exec::cpu::map::casts;
 use crate::exec::cpu::map::code::{Op, PortShape, Source, Varies};
-use crate::exec::cpu::map::fold::OPERANDS;
 use crate::exec::cpu::map::terms::Terms;
 use crate::names::DType;
 use crate::program::{Body, Instr};
@@ -27,22 +26,33 @@ impl Planner<'_> {
 
     /// The instruction that adds up terms.
     fn sum(&mut self, body: &Body, out: usize, terms: &Terms) -> Result<Op, String> {
-        let mut regs = [NOTHING; ARGS];
-        for (reg, operand) in regs.iter_mut().zip(terms.operands) {
-            *reg = self.registers[operand];
-        }
+        let regs: [Register; ARGS] = terms.operands.map(|operand| self.registers[operand]);
         let varies = together(&regs);
-        let [a, b, ..] = uniform(varies, &regs);
-        if varies == Varies::EVERYWHERE && !(a && b) {
-            regs[..OPERANDS].rotate_left(usize::from(a));
-            let args = [regs[0].arg(), regs[1].arg()];
-            return Ok(Op::Sum { run: terms.run(a || b), args, out });
+        if varies == Varies::EVERYWHERE
+            && let Some((run, order)) = terms.run(uniform(varies, &regs))
+        {
+            let (args, count) = (order.map(|k| regs[k].arg()), terms.count());
+            return Ok(Op::Sum { run, args, count, out });
         }
-        for &i in &terms.made {
-            let Instr::Apply(prim, args) = body.code[i].0 else { continue };
-            self.registers[i] = self.apply(body, i, prim, args)?;
+        let (last, before) = terms.made.split_last().ok_or("a sum is of nothing")?;
+        for &i in before {
+            self.registers[i] = self.made(body, i)?;
         }
-        self.result(body, out, usize::from(body.results[out].0))
+        match Terms::product(body).filter(|_| !before.is_empty()) {
+            Some(product) => self.sum(body, out, &product),
+            None => {
+                self.registers[*last] = self.made(body, *last)?;
+                self.result(body, out, *last)
+            }
+        }
+    }
+
+    /// Instruction `i` alone.
+    fn made(&mut self, body: &Body, i: usize) -> Result<Register, String> {
+        match body.code[i].0 {
+            Instr::Apply(prim, args) => self.apply(body, i, prim, args),
+            _ => Err("what is added up is not made".to_owned()),
+        }
     }
 
     /// The instruction that stores a result.

@@ -2,11 +2,11 @@
 
 use super::instr::{one, two, unary};
 use super::tile::{ARGS, Binary, Run, Unary};
-use super::triples::huber;
+use super::triples::{huber, left, within};
 use crate::exec::cpu::vmath::{max_f32, min_f32};
 use crate::names::DType;
 use crate::program::{Body, Instr, Prim, Reg};
-use Prim::{Abs, Add, Gt, Max, Min, Mul, Ne, Select, Sub};
+use Prim::{Abs, Add, And, Ge, Gt, Le, Lt, Max, Min, Mul, Ne, Select, Sub};
 use Tree::{Bound, Leaf, Number, Of};
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -37,9 +37,10 @@ const HARD_SIGMOID: Tree = {
     Of(Mul, &[RELU6, Number(SIXTH)])
 };
 const SIXTH: f32 = 1.0 / 6.0;
+const INSIDE: Tree = Of(And, &[Of(Ge, &[X, Bound(2)]), Of(Le, &[X, Bound(3)])]);
 
 /// What has another one within comes before it.
-const IDIOMS: [Idiom; 7] = [
+const IDIOMS: [Idiom; 9] = [
     Idiom { tree: Of(Mul, &[X, HARD_SIGMOID]), run: |_| Some(one::<HardSwish<f32>>()) },
     Idiom { tree: HARD_SIGMOID, run: |_| Some(one::<HardSigmoid<f32>>()) },
     // Of a parametric ReLU.
@@ -69,6 +70,13 @@ const IDIOMS: [Idiom; 7] = [
         run: |uniform| Some(two::<Squared<f32>>(uniform)),
     },
     Idiom { tree: Of(Abs, &[DIFFERENCE]), run: |uniform| Some(two::<Apart<f32>>(uniform)) },
+    // Of the gradient of a cut.
+    Idiom { tree: Of(Select, &[INSIDE, Leaf(1), Number(0.0)]), run: within },
+    // Of a dropout.
+    Idiom {
+        tree: Of(Select, &[Of(Lt, &[Leaf(1), Bound(2)]), Of(Mul, &[X, Bound(3)]), Number(0.0)]),
+        run: left,
+    },
 ];
 
 unary! {
@@ -99,12 +107,12 @@ binary! {
 pub(in crate::exec::cpu) struct Found {
     /// The registers of its arguments; the first one again where it has fewer.
     pub(in crate::exec::cpu) leaves: [usize; ARGS],
-    /// The instructions within, but for the last.
+    /// The instructions within that nobody else needs, but for the last.
     pub(in crate::exec::cpu) inner: SmallVec<[usize; 8]>,
     pub(in crate::exec::cpu) run: fn([bool; ARGS]) -> Option<Run>,
 }
 
-/// The idiom whose last instruction is this one, if nobody else reads what is made within.
+/// The idiom whose last instruction is this one, if it takes the place of others as well.
 pub(in crate::exec::cpu) fn find(body: &Body, last: usize) -> Option<Found> {
     IDIOMS.iter().find_map(|Idiom { tree, run }| {
         let (mut leaves, mut inner) = ([None; ARGS], SmallVec::new());
@@ -112,14 +120,20 @@ pub(in crate::exec::cpu) fn find(body: &Body, last: usize) -> Option<Found> {
             return None;
         }
         inner.retain(|&mut at| at != last);
-        let within = |at: usize| at == last || inner.contains(&at);
-        let is_own = |&at: &usize| {
-            let mut readers = (0..body.code.len()).filter(|&reader| reads(body, reader, at));
-            readers.all(within) && body.results.iter().all(|result| usize::from(result.0) != at)
-        };
+        // What is needed elsewhere is made, and all that it is made of.
+        inner.sort_unstable();
+        for k in (0..inner.len()).rev() {
+            let at = inner[k];
+            let within = |reader: usize| reader == last || inner[k..].contains(&reader);
+            let mut readers = (at + 1..body.code.len()).filter(|&reader| reads(body, reader, at));
+            let is_result = body.results.iter().any(|result| usize::from(result.0) == at);
+            if is_result || !readers.all(within) {
+                inner.remove(k);
+            }
+        }
         let first = leaves[0]?;
         let leaves = leaves.map(|leaf| leaf.unwrap_or(first));
-        inner.iter().all(is_own).then_some(Found { leaves, inner, run: *run })
+        (!inner.is_empty()).then_some(Found { leaves, inner, run: *run })
     })
 }
 

@@ -60,6 +60,10 @@ pub(super) fn plan(body: &Body, inputs: &[Port], outs: &[Port]) -> Result<Code, 
             let args = args[..prim.arity()].iter().map(|arg| arg.0 as usize);
             args.for_each(|arg| last[arg] = last[arg].max(read));
         }
+        // Some that its arguments are read by may have loops of their own.
+        if let (Part::Idiom, Some(found)) = (parts[i], idioms::find(body, i)) {
+            found.leaves.iter().for_each(|&leaf| last[leaf] = last[leaf].max(i));
+        }
     }
     // What has another name lives as long as that.
     for i in (0..end).rev() {

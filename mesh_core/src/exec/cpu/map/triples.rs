@@ -4,6 +4,7 @@ use super::tile::{ARGS, Run, Tile, each, is_in, is_over};
 use crate::exec::cpu::isa::{Task, compiled};
 use crate::exec::cpu::vmath::{max_f32, min_f32};
 use crate::program::Prim;
+use std::hint::select_unpredictable;
 use std::marker::PhantomData;
 
 /// Operations on four numbers of f32.
@@ -42,15 +43,50 @@ impl Three for Huber {
     }
 }
 
-/// The loop for a Huber loss, whose bounds are constants.
-pub(super) fn huber(uniform: [bool; ARGS]) -> Option<Run> {
+/// `b` where `a` lies from `c` to `d`, else 0: the gradient of what is cut to these bounds.
+struct Within;
+
+impl Three for Within {
+    #[inline(always)]
+    fn apply([a, b, c, d]: [f32; ARGS]) -> f32 {
+        select_unpredictable(a >= c && a <= d, b, 0.0)
+    }
+}
+
+/// `d` times `a` where `b` lies below `c`, else 0: what a dropout leaves.
+struct Left;
+
+impl Three for Left {
+    #[inline(always)]
+    fn apply([a, b, c, d]: [f32; ARGS]) -> f32 {
+        select_unpredictable(b < c, a * d, 0.0)
+    }
+}
+
+/// The loop whose third and fourth arguments are constants.
+fn of_two<T: Three>(uniform: [bool; ARGS]) -> Option<Run> {
     Some(match uniform {
-        [false, false, true, true] => compiled::<Triple<Huber, 0b1100>>(),
-        [true, false, true, true] => compiled::<Triple<Huber, 0b1101>>(),
-        [false, true, true, true] => compiled::<Triple<Huber, 0b1110>>(),
-        [false, false, false, false] => compiled::<Triple<Huber, 0>>(),
+        [false, false, true, true] => compiled::<Triple<T, 0b1100>>(),
+        [true, false, true, true] => compiled::<Triple<T, 0b1101>>(),
+        [false, true, true, true] => compiled::<Triple<T, 0b1110>>(),
+        [false, false, false, false] => compiled::<Triple<T, 0>>(),
         _ => return None,
     })
+}
+
+/// The loop for a Huber loss, whose bounds are constants.
+pub(super) fn huber(uniform: [bool; ARGS]) -> Option<Run> {
+    of_two::<Huber>(uniform)
+}
+
+/// The loop for what lies within constant bounds.
+pub(super) fn within(uniform: [bool; ARGS]) -> Option<Run> {
+    of_two::<Within>(uniform)
+}
+
+/// The loop for a dropout, whose share and scale are constants.
+pub(super) fn left(uniform: [bool; ARGS]) -> Option<Run> {
+    of_two::<Left>(uniform)
 }
 
 /// The loop for `outer(middle(inner(a, b), c), d)` of f32, or with `middle(c, inner(a, b))` if the inner one comes

@@ -13,6 +13,10 @@ fn exprs() -> Vec<Expr> {
     let cut = |low: f64| (x.clone() - y.clone()).max(low).min(0.75);
     let most = f64::from(f32::MAX);
     let clipped = x.clone().max(-most).min(most);
+    let inside = Expr::apply(
+        Prim::And,
+        [x.clone().greater_equal(-0.5), Expr::apply(Prim::Le, [x.clone(), 3.0.into()])],
+    );
     let squared = (x.clone() - y.clone()) * (x.clone() - y.clone());
     vec![
         x.clone() * hard_sigmoid(&x),
@@ -21,7 +25,9 @@ fn exprs() -> Vec<Expr> {
         Expr::apply(Prim::Select, [x.clone().not_equal(x.clone()), 0.0.into(), clipped]),
         cut(-0.75) * ((x.clone() - y.clone()) - cut(-0.75) * 0.5),
         squared,
-        (x - y).abs(),
+        (x.clone() - y.clone()).abs(),
+        Expr::apply(Prim::Select, [inside, y.clone(), 0.0.into()]),
+        Expr::apply(Prim::Select, [y.less(0.4), x * 1.25, 0.0.into()]),
     ]
 }
 
@@ -42,10 +48,12 @@ fn idioms_round_each_time() {
     let labels: [&[u8]; 4] = [&[0, 1], &[0], &[1], &[]];
     let labels = (0..16).map(|i| [i % 4, i / 4].map(|k| labels[k].to_vec()));
     for (expr, dims) in exprs().iter().flat_map(|expr| labels.clone().map(move |l| (expr, l))) {
-        for (extents, results) in [([3, 1100], 1), ([40, 50], 1), ([40, 50], 2)] {
-            let within = (Expr::input(0) - Expr::input(1)).max(-0.75);
-            let results = [expr.clone(), within].into_iter().take(results);
-            let results: Vec<_> = results.map(|expr| (expr, DType::F32)).collect();
+        let [shifted, difference] = [Expr::input(0) + 3.0, Expr::input(0) - Expr::input(1)];
+        let parts = [shifted.clone(), shifted.max(0.0), difference.clone(), difference.max(-0.75)];
+        let parts = parts.into_iter().map(|part| ([40, 50], Some(part)));
+        for (extents, part) in [([3, 1100], None), ([40, 50], None)].into_iter().chain(parts) {
+            let results: Vec<_> =
+                [expr.clone()].into_iter().chain(part).map(|expr| (expr, DType::F32)).collect();
             let body = Body::new(&[DType::F32; 2], &results).unwrap();
             let input = |(k, dims): (usize, &Vec<u8>)| {
                 let value = Value::new(DType::F32, dims.iter().map(|&l| extents[usize::from(l)]));
@@ -65,7 +73,7 @@ fn idioms_round_each_time() {
     }
 }
 
-/// They are found as wholes, but for those of which a part is read elsewhere.
+/// They are found as wholes, but for a part that is read elsewhere.
 #[test]
 fn idioms_are_found() {
     for expr in exprs() {

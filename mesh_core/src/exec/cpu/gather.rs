@@ -3,7 +3,7 @@
 use super::isa::{Task, compiled};
 use super::rows::by_size;
 use super::strided::{Labels, Loop, Nest, copy};
-use super::{Kernel, Memory, cache};
+use super::{Kernel, Memory, cache, fetch};
 use crate::names::DType;
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
@@ -17,6 +17,8 @@ struct Gather {
     lookups: Nest,
     /// Runs of the same indices.
     again: Loop,
+    /// So many runs take turns, each index finding its elements of all of them.
+    turns: usize,
     run: Loop,
     /// Whether the run has all indices.
     is_all: bool,
@@ -34,6 +36,12 @@ struct Part {
     /// The same loops with no way through the input.
     nothing: Nest,
 }
+
+/// So many indices ahead a row is asked for, if it has so many bytes: a shorter one has come when the next is
+/// looked up.
+const AHEAD: (isize, usize) = (2, 1024);
+/// Bytes of it that are asked for: of neighbours that are read, a processor fetches the next by itself.
+const FIRST: usize = 256;
 
 /// The most parts.
 const PARTS: usize = 128;
@@ -135,6 +143,20 @@ pub(super) fn prepare(
     let is_all = lookups.loops.iter().all(|l| l.strides[0] == 0);
     let mut row = labels.nest(&kept, &[0, 2]);
     row.sort_by(1);
+    let (mut row, mut again, mut turns) = (row.collapse(), again, 1);
+    if let [column] = &row.loops[..]
+        && column.strides[0].unsigned_abs() > 1
+        && column.strides[1] == 1
+        && lookups.loops.is_empty()
+        && again.extent == 1
+    {
+        turns = fewest(column.strides[0].unsigned_abs() * value.dtype.size());
+        again = Loop {
+            extent: column.extent,
+            strides: [0, column.strides[0], 1].into_iter().collect(),
+        };
+        row.loops.clear();
+    }
     Ok(Box::new(Gather {
         input: input.value,
         indices: indices.value,
@@ -142,6 +164,7 @@ pub(super) fn prepare(
         find: Find::new(begin, labels.extents[dim], labels.strides[0][dim])?,
         lookups,
         again,
+        turns,
         run,
         is_all,
         parts: parts(row, value.dtype.size()),
@@ -161,23 +184,37 @@ impl Gather {
         matches!(&self.parts[..], [Part { row, .. }] if row.loops.is_empty())
     }
 
-    /// Calls `put` for every index: where in the input it leads, if inside, and where in the result.
+    /// Calls `put` for every index: where in the input it leads, if inside, and where in the result. Some indices
+    /// before, calls `coming`, if there is one, for where it leads.
     ///
     /// # Safety
     ///
     /// `indices` as for [`Kernel::run`].
     #[inline(always)]
-    unsafe fn each(&self, indices: *const i32, mut put: impl FnMut(Option<isize>, isize)) {
+    unsafe fn each(
+        &self,
+        indices: *const i32,
+        coming: Option<impl Fn(isize)>,
+        mut put: impl FnMut(Option<isize>, isize),
+    ) {
         let (Loop { extent, strides }, again) = (&self.run, &self.again);
         self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
             for turn in 0..again.extent as isize {
                 let (from, to) = (from + turn * again.strides[1], to + turn * again.strides[2]);
-                for i in 0..*extent as isize {
+                let found = |i: isize| {
                     // SAFETY: an offset of the nest.
                     let index = unsafe { *indices.offset(at + i * strides[0]) };
-                    let from = from + i * strides[1];
-                    let found = self.find.offset(index).map(|found| from + found);
-                    put(found, to + i * strides[2]);
+                    self.find.offset(index).map(|found| from + i * strides[1] + found)
+                };
+                let extent = *extent as isize;
+                for i in 0..extent {
+                    if let Some(coming) = &coming
+                        && i + AHEAD.0 < extent
+                        && let Some(next) = found(i + AHEAD.0)
+                    {
+                        coming(next);
+                    }
+                    put(found(i), to + i * strides[2]);
                 }
             }
         });
@@ -210,9 +247,14 @@ impl Gather {
                 }
             }
         };
+        let is_long = matches!(&part.row.loops[..], [Loop { extent, strides }]
+            if strides[..] == [1, 1] && extent * self.size >= AHEAD.1);
+        let coming = is_long.then_some(|from: isize| {
+            fetch::run(input.wrapping_offset(from * step), FIRST, fetch::to_first);
+        });
         // SAFETY: indices, input and out are valid for the loops of this kernel, as its contract
         // says.
-        unsafe { self.each(indices, put) };
+        unsafe { self.each(indices, coming, put) };
     }
 
     /// Copies an element per index, a run of indices after the other. `offsets` has room for a run, and
@@ -230,7 +272,7 @@ impl Gather {
     ) {
         let (find, along) = (compiled::<Offsets>(), compiled::<Along<T>>());
         let [at, from, to] = [0, 1, 2].map(|k| self.run.strides[k]);
-        let again = (self.again.extent, [1, 2].map(|k| self.again.strides[k]));
+        let again = (self.again.extent, [1, 2].map(|k| self.again.strides[k]), self.turns);
         let mut found = None;
         self.lookups.walk([0, 0, 0], &mut |[first, input_at, out_at]| {
             // SAFETY: indices of a run, room for an offset of each, and runs inside input and result.
@@ -300,15 +342,21 @@ impl Task for Offsets {
 }
 
 /// Elements of runs at offsets that are known: result, its stride, input, offsets, how many, what is known
-/// of them; how many runs, from one to the next in input and result.
+/// of them; how many runs, from one to the next in input and result, how many of them take turns.
 struct Along<T>(PhantomData<T>);
 
 impl<T: Copy + Default> Task for Along<T> {
-    type Args = (*mut T, isize, *const T, *const isize, usize, Found, (usize, [isize; 2]));
+    type Args = (*mut T, isize, *const T, *const isize, usize, Found, (usize, [isize; 2], usize));
     type Result = ();
 
     #[inline(always)]
-    unsafe fn run((out, stride, input, offsets, len, found, (runs, apart)): Self::Args) {
+    unsafe fn run((out, stride, input, offsets, len, found, (runs, apart, turns)): Self::Args) {
+        if turns > 1 {
+            // SAFETY: the caller's runs and offsets.
+            return unsafe {
+                columns((out, stride), input, (offsets, len), (runs, apart[0]), turns)
+            };
+        }
         for run in 0..runs as isize {
             // SAFETY: the caller's runs and offsets; what is outside of the input is not read.
             unsafe {
@@ -326,6 +374,36 @@ impl<T: Copy + Default> Task for Along<T> {
                     Found::All | Found::Backwards(_) => {
                         (0..len).for_each(|i| put(i, *input.offset(*offsets.add(i))));
                     }
+                }
+            }
+        }
+    }
+}
+
+/// The elements that indices find in runs which are neighbours in the result, `turns` runs after the other.
+///
+/// # Safety
+///
+/// As [`Along`] runs.
+#[inline(always)]
+unsafe fn columns<T: Copy + Default>(
+    (out, stride): (*mut T, isize),
+    input: *const T,
+    (offsets, len): (*const isize, usize),
+    (runs, apart): (usize, isize),
+    turns: usize,
+) {
+    for first in (0..runs).step_by(turns) {
+        let last = runs.min(first + turns) as isize;
+        for i in 0..len {
+            // SAFETY: the caller's runs and offsets; what is outside of the input is not read.
+            unsafe {
+                let (offset, out) = (*offsets.add(i), out.offset(i as isize * stride));
+                let input = input.wrapping_offset(offset);
+                for run in first as isize..last {
+                    let x =
+                        if offset == OUTSIDE { T::default() } else { *input.offset(run * apart) };
+                    *out.offset(run) = x;
                 }
             }
         }

@@ -4,7 +4,7 @@ use super::gather::Find;
 use super::isa::{Entry, Task, compiled};
 use super::reduce::{Fold, Max, Min, Prod, Sum};
 use super::strided::{Labels, Loop, Nest, copy};
-use super::{Kernel, Memory};
+use super::{Kernel, Memory, fetch};
 use crate::names::{DType, ReduceKind};
 use crate::program::{Block, Operand, ValueId};
 use std::marker::PhantomData;
@@ -28,6 +28,9 @@ struct Scatter<F: Fold> {
     /// of its own.
     by_element: Option<(Nest, Loop)>,
     onto: Entry<Onto<F>>,
+    /// The loops of `lookups` and the innermost of them, if an index gets one run of neighbours.
+    by_row: Option<(Nest, Loop)>,
+    rows: Entry<Rows<F>>,
 }
 
 /// `to`: the result's label that is indexed, the index of its first position, the result.
@@ -75,11 +78,14 @@ pub(super) fn prepare(
     let (others, next) = lookups.clone().split_inner();
     let is_near = next.strides[1].unsigned_abs() < run.strides[0].unsigned_abs();
     let is_alone = row.len() * run.extent == 1;
-    let by_element = (next.extent > 1 && (is_near || is_alone)).then_some((others, next));
+    let by_element = next.extent > 1 && (is_near || is_alone);
+    let is_packed = row.loops.is_empty() && run.strides[..] == [1, 1];
+    let by_row = (is_packed && !by_element).then(|| (others.clone(), next.clone()));
+    let by_element = by_element.then_some((others, next));
     let (updates, indices, len) = (updates.value, indices.value, value.len());
     macro_rules! kernel {
         ($fold:ty) => {{
-            let onto = compiled::<Onto<$fold>>();
+            let (onto, rows) = (compiled::<Onto<$fold>>(), compiled::<Rows<$fold>>());
             Box::new(Scatter::<$fold> {
                 updates,
                 indices,
@@ -92,6 +98,8 @@ pub(super) fn prepare(
                 run,
                 by_element,
                 onto,
+                by_row,
+                rows,
             })
         }};
     }
@@ -138,6 +146,37 @@ impl<F: Fold> Task for Onto<F> {
         };
         for (onto, &update) in onto.iter_mut().zip(updates) {
             *onto = folded::<F>(*onto, update);
+        }
+    }
+}
+
+/// So many indices ahead a row is asked for, and so many bytes of it at most.
+const AHEAD: (isize, usize) = (4, 4096);
+
+/// Folds a row of neighbours per index: where indices lead, indices, updates, results, the loop over them with strides of these
+/// three, elements of a row.
+struct Rows<F>(PhantomData<F>);
+
+impl<F: Fold> Task for Rows<F> {
+    type Args = (Find, *const i32, *const F::Element, *mut F::Element, [isize; 4], usize);
+    type Result = ();
+
+    #[inline(always)]
+    unsafe fn run((find, indices, updates, out, [extent, at, from, to], len): Self::Args) {
+        // SAFETY: the caller's indices.
+        let found = |i: isize| unsafe { find.offset(*indices.offset(i * at)) };
+        let bytes = (len * size_of::<F::Element>()).min(AHEAD.1);
+        for i in 0..extent {
+            let next = i + AHEAD.0;
+            if next < extent
+                && let Some(found) = found(next)
+            {
+                let coming = out.wrapping_offset(next * to + found).cast();
+                fetch::run(coming, bytes, fetch::to_first);
+            }
+            let Some(found) = found(i) else { continue };
+            // SAFETY: the caller's rows; `find` stays inside the result.
+            unsafe { Onto::<F>::run((out.offset(i * to + found), updates.offset(i * from), len)) };
         }
     }
 }
@@ -247,6 +286,17 @@ impl<F: Fold> Kernel for Scatter<F> {
         if let Some(lookups) = &self.by_element {
             // SAFETY: as this kernel's contract says.
             return unsafe { self.elements(lookups, indices, updates, out) };
+        }
+        if let Some((lookups, along)) = &self.by_row {
+            let [at, from, to] = [0, 1, 2].map(|k| along.strides[k]);
+            let along = [along.extent as isize, at, from, to];
+            return lookups.walk([0, 0, 0], &mut |[at, from, to]| {
+                // SAFETY: offsets of the nests; as this kernel's contract says.
+                unsafe {
+                    let (indices, updates) = (indices.offset(at), updates.offset(from));
+                    (self.rows)((self.find, indices, updates, out.offset(to), along, len));
+                }
+            });
         }
         self.lookups.walk([0, 0, 0], &mut |[at, from, to]| {
             // SAFETY: an offset of the nest.

@@ -1,7 +1,7 @@
 //! The inverse of the normal distribution function (Wichura, AS 241, routine PPND16; 1988).
 
 /// Numbers that are made together, in the first cache.
-pub(crate) const BATCH: usize = 128;
+pub(crate) const BATCH: usize = 512;
 /// Numbers that a long vector holds.
 pub(super) const LANES: usize = 8;
 
@@ -124,13 +124,10 @@ pub(super) fn inverse_normal(p: f64) -> f64 {
 /// the central region, 15 %, is packed before it is computed.
 #[inline(always)]
 pub(super) fn inverse_normals(p: &mut [f64]) {
-    let (packed, count) = outside(p);
-    let packed = &packed[..count];
-    let mut outer = [0.0; BATCH];
+    let (mut places, mut outer) = ([0; BATCH], [0.0; BATCH]);
+    let count = outside(p, &mut places, &mut outer);
+    let places = &places[..count];
     let mut is_far = false;
-    for (outer, &i) in outer.iter_mut().zip(packed) {
-        *outer = p[usize::from(i)];
-    }
     // Whole vectors: behind the last number stand halves.
     let whole = count.next_multiple_of(LANES);
     outer[count..whole].fill(0.5);
@@ -153,26 +150,27 @@ pub(super) fn inverse_normals(p: &mut [f64]) {
     for p in p.iter_mut() {
         *p = central(*p - 0.5);
     }
-    for (&i, outer) in packed.iter().zip(outer) {
+    for (&i, outer) in places.iter().zip(outer) {
         p[usize::from(i)] = *outer;
     }
 }
 
-/// Where the numbers outside of the central region stand, and how many they are.
+/// Packs the numbers outside of the central region, with the places where they stand, and returns how many they are.
 #[inline(always)]
-fn outside(p: &[f64]) -> ([u8; BATCH], usize) {
-    let mut packed = [0; BATCH];
+fn outside(p: &[f64], places: &mut [u16; BATCH], packed: &mut [f64; BATCH]) -> usize {
     let mut count = 0;
     for (word, p) in p.chunks(64).enumerate() {
         let is = |p: f64| u64::from((p - 0.5).abs() > CENTRAL);
         let mut left = p.iter().enumerate().fold(0, |all, (i, p)| all | is(*p) << i);
         while left != 0 {
-            packed[count] = (word * 64) as u8 + left.trailing_zeros() as u8;
+            let i = left.trailing_zeros() as usize;
+            places[count] = (word * 64 + i) as u16;
+            packed[count] = p[i];
             left &= left - 1;
             count += 1;
         }
     }
-    (packed, count)
+    count
 }
 
 /// For a distance of at most [`CENTRAL`] from 1/2.

@@ -69,7 +69,13 @@ pub(super) fn mix(x: u64) -> u64 {
 /// the first two words of the block are used, the first as the upper half.
 #[inline(always)]
 pub(crate) fn draw(key: [u32; 2], position: u64) -> u64 {
-    let block = philox4x32([position, position >> 32, 0, 0], key);
+    of_words(key, position, position >> 32)
+}
+
+/// [`draw`] for the position with these low and high words.
+#[inline(always)]
+fn of_words(key: [u32; 2], low: u64, high: u64) -> u64 {
+    let block = philox4x32([low, high, 0, 0], key);
     block[0] << 32 | block[1] & WORD
 }
 
@@ -219,16 +225,28 @@ impl Draw {
     }
 }
 
-/// The bits of positions that are `step` apart. Each round waits for the one before: so two positions at once,
-/// half of all apart.
+/// The bits of positions that are `step` apart. Where all have one high word, what the second round makes of it is made
+/// once.
 #[inline(always)]
 fn draws(key: [u32; 2], first: u64, step: u64, bits: &mut [u64]) {
+    let last = first.wrapping_add(step.wrapping_mul(bits.len() as u64 - 1));
+    let high = first >> 32;
+    if high == last >> 32 {
+        by_twos(first, step, bits, |position| of_words(key, position, high));
+    } else {
+        by_twos(first, step, bits, |position| draw(key, position));
+    }
+}
+
+/// Each round waits for the one before: so two positions at once, half of all apart.
+#[inline(always)]
+fn by_twos(first: u64, step: u64, bits: &mut [u64], draw: impl Fn(u64) -> u64) {
     let half = bits.len() / 2;
-    let (low, high) = bits.split_at_mut(half);
     let apart = step.wrapping_mul(half as u64);
+    let (low, high) = bits.split_at_mut(half);
     let mut position = first;
     for (low, high) in low.iter_mut().zip(high) {
-        (*low, *high) = (draw(key, position), draw(key, position.wrapping_add(apart)));
+        (*low, *high) = (draw(position), draw(position.wrapping_add(apart)));
         position = position.wrapping_add(step);
     }
 }

@@ -6,8 +6,9 @@ use mesh_ops::prelude::*;
 use tests::on_host;
 
 /// The largest share by which the predicted memory of variables and values differs from a compiled program's.
-/// The order of steps that passes choose is not in the price, nor are the tiles themselves and what is padded.
-const APART: f64 = 0.15;
+/// The order of steps that passes choose is not in the price, nor are the tiles themselves, gradients that are made tile by tile
+/// with what variables become, and what is padded.
+const APART: f64 = 0.17;
 
 /// Bytes of a processor as predicted, and as planned for a host.
 fn both(graph: &Graph, mesh: &str, layout: &str) -> (f64, f64) {

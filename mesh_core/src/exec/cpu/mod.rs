@@ -16,6 +16,7 @@ mod call;
 mod contract;
 mod convolve;
 mod fetch;
+mod find;
 mod gather;
 mod gemm;
 mod generate;

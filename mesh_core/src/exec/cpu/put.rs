@@ -1,6 +1,6 @@
 //! `Put`: rows written by index into what is there.
 
-use super::gather::Find;
+use super::find::Find;
 use super::strided::{Labels, Nest, copy};
 use super::{Kernel, Memory};
 use crate::names::DType;

@@ -1,6 +1,6 @@
 //! `Scatter`: rows folded by index, in the declared order of the updates.
 
-use super::gather::Find;
+use super::find::Find;
 use super::isa::{Entry, Task, compiled};
 use super::reduce::{Fold, Max, Min, Prod, Sum};
 use super::strided::{Labels, Loop, Nest, copy};
